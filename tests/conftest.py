@@ -1,0 +1,24 @@
+"""What every test shares: one event loop flavour, and calm settings for Hypothesis."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: a machine shared with other work is slow at times, and slowness of one example
+# is no finding. Derandomized: a run that fails here fails everywhere, until someone explores
+# with `pytest --hypothesis-profile=explore`.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile(
+    "explore",
+    deadline=None,
+    max_examples=2000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """Coroutine tests run on the loop that the server runs on."""
+    return "asyncio", {"use_uvloop": True}
