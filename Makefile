@@ -59,8 +59,9 @@ $(VENV)/.made:
 	  done; \
 	fi; \
 	if [ -z "$$chosen" ] || ! "$$chosen" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then \
-	  found=$$("$${chosen:-python3}" --version 2>&1 || true); \
-	  echo "Paceline needs Python 3.11 or newer; '$${chosen:-python3}' is: $${found:-missing}." >&2; \
+	  tried=$${chosen:-python3}; \
+	  found=$$("$$tried" --version 2>/dev/null) || found='not there'; \
+	  echo "Paceline needs Python 3.11 or newer; '$$tried' is $$found." >&2; \
 	  echo "Install a newer one, or name it: make install PYTHON=/path/to/python3.12" >&2; \
 	  exit 1; \
 	fi; \
