@@ -63,9 +63,7 @@ def error_type(status: int) -> str:
 
 def envelope(message: str, type_: str, param: str | None, code: str | None) -> bytes:
     """The error object as JSON."""
-    return json_bytes(
-        {"error": {"message": message, "type": type_, "param": param, "code": code}}
-    )
+    return json_bytes({"error": {"message": message, "type": type_, "param": param, "code": code}})
 
 
 def invalid(param: str, message: str, code: str | None = "invalid_value") -> ApiError:
@@ -124,16 +122,22 @@ def unsupported_media_type(given: str) -> ApiError:
     )
 
 
-def server_error(message: str = "The server had an error while processing the request.") -> ApiError:
+def server_error(
+    message: str = "The server had an error while processing the request.",
+) -> ApiError:
     """500."""
     return ApiError(500, message, code="server_error")
 
 
-def from_refusal(refusal: Refusal) -> ApiError:
-    """The answer to a request that the core refused to plan."""
-    return ApiError(
-        refusal.status, refusal.message, param=refusal.param, code=refusal.code
-    )
+def from_refusal(refusal: Refusal, names: Mapping[str, str] | None = None) -> ApiError:
+    """The answer to a request that the core refused to plan.
+
+    `names` are a dialect's own words for the core's fields (`CHAT_NAMES`).
+    """
+    param = refusal.param
+    if param is not None and names is not None:
+        param = names.get(param, param)
+    return ApiError(refusal.status, refusal.message, param=param, code=refusal.code)
 
 
 def quoted(text: str, limit: int = 200) -> str:
