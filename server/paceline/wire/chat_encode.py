@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from paceline.core.encode import ChoiceEncoder
-from paceline.core.plan import Plan
+from typing import Any
+
+from paceline.core.logprobs import TokenLogprob
+from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
+from paceline.wire.choice import Choice
+from paceline.wire.cutter import Frame, LogprobsJson
 from paceline.wire.head import Head, LogprobsFn
+from paceline.wire.jsonbytes import json_bytes
+from paceline.wire.stream import Stream
+from paceline.wire.usage import usage_json
 
 
-class ChatStream:
-    """The StreamEncoder of a chat completion (one ChoiceEncoder for each of plan.choices)."""
+class ChatStream(Stream):
+    """The StreamEncoder of a chat completion (one ChoiceEncoder for each of plan.choices).
 
-    content_type = sse.CONTENT_TYPE
-    choices: list[ChoiceEncoder]
+    `tokens_per_chunk` tokens share an event. Without `logprobs` no log probabilities are sent,
+    even where the request asks for them.
+    """
 
     def __init__(
         self,
@@ -24,19 +32,50 @@ class ChatStream:
         show_reasoning: bool = False,
         logprobs: LogprobsFn | None = None,
     ) -> None:
-        raise NotImplementedError
+        opening = sse.BEGIN + _head(head, b"chat.completion.chunk")
+        super().__init__(plan, opening)
+        wanted = logprobs if plan.request.top_logprobs is not None else None
+        for slot, choice in enumerate(plan.choices):
+            delta = b'%b"choices":[{"index":%d,"delta":{' % (opening, choice.index)
+            after = b',"finish_reason":null}]'
+            role = (
+                delta + b'"role":"assistant","content":"","refusal":null},"logprobs":null' + after
+            )
+            finish = b'%b},"logprobs":null,"finish_reason":"%b"}]' % (
+                delta,
+                choice.finish_reason.encode(),
+            )
+            self.choices.append(
+                _ChatChoice(
+                    role,
+                    choice,
+                    slot=slot,
+                    frame=Frame(delta + b'"content":"', b'"},"logprobs":', after, self._usage_key),
+                    finish=finish,
+                    per_event=tokens_per_chunk,
+                    reasoning=Frame(
+                        delta + b'"reasoning_content":"',
+                        b'"},"logprobs":',
+                        after,
+                        self._usage_key,
+                    )
+                    if show_reasoning
+                    else None,
+                    logprobs=None if wanted is None else _chunk_logprobs(wanted, choice),
+                    running=self._running,
+                )
+            )
 
-    def start(self) -> bytes:
-        """Nothing: the role chunk leaves with the first token."""
-        return b""
 
-    def end(self, usage: Usage) -> bytes:
-        """The usage chunk where it was asked for, and `[DONE]`."""
-        raise NotImplementedError
+class _ChatChoice(Choice):
+    """A choice that opens with the chunk that names the role."""
 
-    def fail(self, status: int, message: str, code: str) -> bytes:
-        """The error event; neither a finish chunk nor `[DONE]` follows it."""
-        raise NotImplementedError
+    def __init__(self, role: bytes, plan: ChoicePlan, **parts: Any) -> None:
+        super().__init__(plan, **parts)
+        self._role = role
+
+    def open(self, events: bytes, usage: bytes) -> bytes:
+        return self._role + usage + self._frame.end + events
 
 
 def whole_chat(
@@ -48,4 +87,67 @@ def whole_chat(
     logprobs: LogprobsFn | None = None,
 ) -> bytes:
     """The `chat.completion` object that a stream of the same plan adds up to."""
-    raise NotImplementedError
+    wanted = logprobs if plan.request.top_logprobs is not None else None
+    choices = []
+    for choice in plan.choices:
+        pieces = choice.pieces
+        thought = b""
+        if show_reasoning and choice.reasoning is not None:
+            reasoning = choice.reasoning
+            thought = b',"reasoning_content":"%b"' % b"".join(reasoning.escaped(0, len(reasoning)))
+        choices.append(
+            b'{"index":%d,"message":{"role":"assistant","content":"%b","refusal":null,'
+            b'"annotations":[]%b},"logprobs":%b,"finish_reason":"%b"}'
+            % (
+                choice.index,
+                b"".join(pieces.escaped(0, len(pieces))),
+                thought,
+                b"null" if wanted is None else _logprobs(wanted(choice, 0, len(pieces))),
+                choice.finish_reason.encode(),
+            )
+        )
+    return b'%b"choices":[%b],"usage":%b}' % (
+        _head(head, b"chat.completion"),
+        b",".join(choices),
+        usage_json(usage),
+    )
+
+
+def _head(head: Head, kind: bytes) -> bytes:
+    """An object up to its choices."""
+    return (
+        b'{"id":%b,"object":"%b","created":%d,"model":%b,"service_tier":%b,'
+        b'"system_fingerprint":%b,'
+        % (
+            json_bytes(head.id),
+            kind,
+            head.created,
+            json_bytes(head.model),
+            json_bytes(head.service_tier),
+            json_bytes(head.system_fingerprint),
+        )
+    )
+
+
+def _chunk_logprobs(fn: LogprobsFn, choice: ChoicePlan) -> LogprobsJson:
+    return lambda start, stop, _texts: _logprobs(fn(choice, start, stop))
+
+
+def _logprobs(entries: list[TokenLogprob]) -> bytes:
+    return json_bytes(
+        {
+            "content": [
+                {
+                    "token": entry.token,
+                    "logprob": entry.logprob,
+                    "bytes": entry.bytes,
+                    "top_logprobs": [
+                        {"token": token, "logprob": logprob, "bytes": raw}
+                        for token, logprob, raw in entry.top
+                    ],
+                }
+                for entry in entries
+            ],
+            "refusal": None,
+        }
+    )
