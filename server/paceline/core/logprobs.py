@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A generated token's natural-log probability and the most likely tokens at its place.
+    """One token, its natural log probability (finite, at most 0), its bytes, its alternatives.
 
-    `token` is the token's text (U+FFFD where it isn't whole characters), `bytes` its UTF-8.
-    `top` lists (token, logprob, bytes), the most likely first; all log probabilities are finite
-    and at most 0.
+    `token` is the token's text, with U+FFFD where it isn't whole characters; `data` its UTF-8.
+    `top` lists the likeliest tokens at its place, best first, the token itself among them; it is
+    empty where no alternatives were asked for, and its own entries have none.
     """
 
     token: str
     logprob: float
-    bytes: list[int]
-    top: list[tuple[str, float, list[int]]]
+    data: bytes
+    top: tuple[TokenLogprob, ...] = ()

@@ -1,0 +1,254 @@
+"""A deployment: a profile at work, on one or more replicas, least loaded first.
+
+Before a request reaches an engine it waits for what no engine decides: the API layer, other
+people's queue, the pipeline's fill. Each such wait is drawn by the request's own key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Seqs
+from heapq import heappop, heappush
+from typing import Protocol
+
+from paceline.core.prefix_cache import PrefixCache
+from paceline.core.profile import Profile
+from paceline.core.replica import Replica
+from paceline.core.rng import lognormal, mix64
+from paceline.core.sequence import Sequence, State
+from paceline.core.steps import FOREVER, NS_PER_MS, StepClock
+
+
+class Deployment(Protocol):
+    """What a driver, live or simulated, needs of a deployment."""
+
+    profile: Profile
+    next_ns: int
+    """When something happens next (ns); FOREVER when nothing will."""
+
+    def submit(self, seqs: Seqs[Sequence], now_ns: int, *, transport_factor: float = 1.0) -> None:
+        """Take one request's sequences, received at `now_ns`; they go to one replica."""
+        ...
+
+    def abort(self, seq: Sequence, now_ns: int) -> None:
+        """End a sequence early."""
+        ...
+
+    def advance(self, now_ns: int) -> None:
+        """Let everything happen that is due by `now_ns`."""
+        ...
+
+    def drain(self) -> tuple[list[Sequence], list[Sequence]]:
+        """Sequences that got their first token, and those that ended, since the last call."""
+        ...
+
+    @property
+    def replicas(self) -> Seqs[Replica]:
+        """The engines, for gauges; empty where there are none."""
+        ...
+
+    @property
+    def unfinished(self) -> int:
+        """Sequences submitted and not yet ended."""
+        ...
+
+
+class EngineDeployment:
+    """A deployment of engines."""
+
+    def __init__(self, profile: Profile, *, keep_history: bool = False) -> None:
+        self.profile = profile
+        self.next_ns = FOREVER
+        self.cache = PrefixCache(profile.prefix_cache)
+        self.replicas: list[Replica] = [
+            Replica(profile, i, cache=self.cache, keep_history=keep_history)
+            for i in range(profile.engine.replicas)
+        ]
+        self.unfinished = 0
+        self._arrivals: list[tuple[int, int, list[Sequence]]] = []
+        self._order = 0
+        self._ended: list[Sequence] = []
+
+    def overhead_ns(self, key: int, transport_factor: float = 1.0) -> int:
+        """What a request with this key waits before the engine sees it (ns)."""
+        overhead, tenants = self.profile.overhead, self.profile.tenants
+        api = lognormal(key ^ 0xA91, overhead.api_ms_p50, overhead.api_ms_p90)
+        queue = lognormal(key ^ 0x7E4A, tenants.queue_ms_p50, tenants.queue_ms_p90)
+        fill = overhead.pipeline_stages * overhead.stage_ms
+        return round((api * transport_factor + queue + fill) * NS_PER_MS)
+
+    def submit(self, seqs: Seqs[Sequence], now_ns: int, *, transport_factor: float = 1.0) -> None:
+        """Take one request's sequences, received at `now_ns`; they go to one replica together."""
+        self.advance(now_ns)
+        for seq in seqs:
+            seq.received_ns = now_ns
+        self.unfinished += len(seqs)
+        self._order += 1
+        at_ns = now_ns + self.overhead_ns(seqs[0].key, transport_factor)
+        heappush(self._arrivals, (at_ns, self._order, list(seqs)))
+        self.next_ns = min(self.next_ns, at_ns)
+        self.advance(now_ns)
+
+    def abort(self, seq: Sequence, now_ns: int) -> None:
+        """End a sequence early; one that has ended stays as it is."""
+        self.advance(now_ns)
+        if seq.state is State.OVERHEAD:
+            seq.state = State.ABORTED
+            seq.end_ns = now_ns
+            self._ended.append(seq)
+            return
+        replica = self.replicas[seq.replica_index]
+        replica.abort(seq, now_ns)
+        self._schedule()
+
+    def advance(self, now_ns: int) -> None:
+        """Let everything happen that is due by `now_ns`, in the order of its own times."""
+        if self.next_ns > now_ns:
+            return
+        arrivals = self._arrivals
+        while arrivals and arrivals[0][0] <= now_ns:
+            at_ns, _, seqs = heappop(arrivals)
+            self._advance_replicas(at_ns)
+            replica = min(self.replicas, key=_load) if len(self.replicas) > 1 else self.replicas[0]
+            for seq in seqs:
+                if seq.state is State.OVERHEAD:
+                    replica.arrive(seq, at_ns)
+        self._advance_replicas(now_ns)
+        self._schedule()
+
+    def drain(self) -> tuple[list[Sequence], list[Sequence]]:
+        """Sequences that got their first token, and those that ended, since the last call."""
+        started: list[Sequence] = []
+        ended, self._ended = self._ended, []
+        for replica in self.replicas:
+            if replica.started:
+                started += replica.started
+                replica.started = []
+            if replica.ended:
+                ended += replica.ended
+                replica.ended = []
+        self.unfinished -= len(ended)
+        return started, ended
+
+    def _advance_replicas(self, now_ns: int) -> None:
+        for replica in self.replicas:
+            if replica.next_ns <= now_ns:
+                replica.advance(now_ns)
+
+    def _schedule(self) -> None:
+        next_ns = self._arrivals[0][0] if self._arrivals else FOREVER
+        for replica in self.replicas:
+            next_ns = min(next_ns, replica.next_ns)
+        self.next_ns = next_ns
+
+
+def _load(replica: Replica) -> int:
+    return replica.load
+
+
+class FlatDeployment:
+    """No engine: each sequence has a clock of its own from the moment it arrives.
+
+    Token j is due `ttft_ms` + j * `step_ms` after the request: no queue, no prefill, no limit.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.next_ns = FOREVER
+        self.replicas: list[Replica] = []
+        self.unfinished = 0
+        self.decoding = 0
+        self._cache = PrefixCache(profile.prefix_cache)
+        self._step_ns = profile.engine.step_ms * NS_PER_MS
+        self._ttft_ns = round(profile.flat_ttft_ms * NS_PER_MS)
+        self._events: list[tuple[int, int, Sequence]] = []
+        self._order = 0
+        self._started: list[Sequence] = []
+        self._ended: list[Sequence] = []
+
+    def submit(
+        self,
+        seqs: Seqs[Sequence],
+        now_ns: int,
+        *,
+        transport_factor: float = 1.0,
+        ttft_ns: int | None = None,
+        step_ns: float | None = None,
+    ) -> None:
+        """Take a request's sequences; `ttft_ns` and `step_ns` replace the profile's for it."""
+        self.advance(now_ns)
+        first_ns = now_ns + (self._ttft_ns if ttft_ns is None else ttft_ns)
+        for seq in seqs:
+            self._order += 1
+            seq.order = self._order
+            seq.received_ns = seq.engine_ns = seq.admitted_ns = now_ns
+            seq.cached_tokens = self._cache.hit_tokens(seq.blocks, seq.prompt_tokens, now_ns)
+            seq.state = State.PREFILL
+            clock = StepClock()
+            clock.restart(0, first_ns, self._step_ns if step_ns is None else step_ns, 0.0)
+            seq.clock = clock
+            heappush(self._events, (first_ns, seq.order, seq))
+        for seq in seqs:
+            self._cache.store(seq.blocks, seq.prompt_tokens, now_ns)
+        self.unfinished += len(seqs)
+        self.next_ns = self._events[0][0]
+        self.advance(now_ns)
+
+    def abort(self, seq: Sequence, now_ns: int) -> None:
+        """End a sequence early; one that has ended stays as it is."""
+        self.advance(now_ns)
+        if seq.ended:
+            return
+        if seq.state is State.DECODE:
+            self.decoding -= 1
+        seq.state = State.ABORTED
+        seq.end_ns = now_ns
+        self._ended.append(seq)
+        if len(self._events) > 2 * self.unfinished + 1024:
+            self._forget_ended()
+
+    def advance(self, now_ns: int) -> None:
+        """Let first tokens and ends happen that are due by `now_ns`."""
+        events = self._events
+        while events and events[0][0] <= now_ns:
+            at_ns, order, seq = heappop(events)
+            if seq.state is State.PREFILL:
+                seq.state = State.DECODE
+                seq.base_step = 0
+                seq.first_ns = at_ns
+                seq.end_step = max(seq.output_tokens - 1, 0)
+                self.decoding += 1
+                self._started.append(seq)
+                assert seq.clock is not None
+                heappush(events, (seq.clock.at(seq.end_step), order, seq))
+            elif seq.state is State.DECODE:
+                seq.state = State.FINISHED
+                seq.end_ns = at_ns
+                self.decoding -= 1
+                self._ended.append(seq)
+        self.next_ns = events[0][0] if events else FOREVER
+
+    def drain(self) -> tuple[list[Sequence], list[Sequence]]:
+        """Sequences that got their first token, and those that ended, since the last call."""
+        started, ended = self._started, self._ended
+        self._started, self._ended = [], []
+        self.unfinished -= len(ended)
+        return started, ended
+
+    def _forget_ended(self) -> None:
+        """Rebuild the heap without what was aborted, so that cut streams leave nothing behind."""
+        live: Iterable[tuple[int, int, Sequence]] = (e for e in self._events if not e[2].ended)
+        self._events = sorted(live)
+        self.next_ns = self._events[0][0] if self._events else FOREVER
+
+
+def deploy(profile: Profile, *, keep_history: bool = False) -> EngineDeployment | FlatDeployment:
+    """Put a profile to work. An `instant` one is a flat one whose clock hardly ticks."""
+    if profile.kind == "engine":
+        return EngineDeployment(profile, keep_history=keep_history)
+    return FlatDeployment(profile)
+
+
+def request_key(seed: int, number: int) -> int:
+    """The key that a request's random waits hang on: its seed, and which repetition it is."""
+    return mix64(seed ^ mix64(number))
