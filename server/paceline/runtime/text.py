@@ -158,6 +158,10 @@ class RingPieces:
         """See `Pieces`."""
         return self._ring.slice_texts(self.start + start, min(stop, self._length) - start)
 
+    def releases(self) -> list[str]:
+        """What each token releases."""
+        return self._ring.slice_texts(self.start, self._length)
+
 
 class ListPieces:
     """Tokens given one by one, as `Pieces`; `texts` are what each of `ids` releases."""
@@ -196,3 +200,7 @@ class ListPieces:
     def tokens(self, start: int, stop: int) -> list[str]:
         """See `Pieces`."""
         return [self._tokenizer.token_text(token) for token in self._ids[start:stop]]
+
+    def releases(self) -> list[str]:
+        """What each token releases."""
+        return self._texts

@@ -53,16 +53,15 @@ class Tokenizer:
         """What one token says by itself, with U+FFFD where that is no whole text."""
         return self.token_bytes(token).decode("utf-8", "replace")
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int], *, flush: bool = True) -> list[str]:
         """The text that each token releases, a character only once all of its bytes are there.
 
         The pieces joined are `decode(ids)`: what can never become a character is released as
-        U+FFFD, an unfinished one at the end with the last token.
+        U+FFFD, an unfinished one at the end with the last token, or never without `flush`.
         """
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         released = [decoder.decode(self.token_bytes(token)) for token in ids]
-        rest = decoder.decode(b"", final=True)
-        if rest:
+        if flush and (rest := decoder.decode(b"", final=True)):
             released[-1] += rest
         return released
 

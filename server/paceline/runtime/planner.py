@@ -1,0 +1,190 @@
+"""What an answer will be, decided before its first token: text, length, why it ends.
+
+Nothing here depends on anything but the request, its profile and the measured prompts, so that
+the same request gets the same answer, streamed or whole, whatever else runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.core.errors import PlanError
+from paceline.core.plan import ChoicePlan, FinishReason, Plan, PromptPlan
+from paceline.core.profile import Profile
+from paceline.core.request import ChatPrompt, GenerationRequest, Prompt, TextPrompt, TokenPrompt
+from paceline.core.rng import hash64, lognormal, mix64
+from paceline.runtime.prompts import PromptCounter
+from paceline.runtime.stops import scan
+from paceline.runtime.text import ListPieces, Ring, RingPieces
+from paceline.runtime.tokenizer import Tokenizer
+
+# Set apart what is drawn from one seed.
+_FOR_LENGTH, _FOR_TEXT, _FOR_REASONING = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """How many tokens a choice has, and whether it ends by itself or a limit cuts it.
+
+    A `free` length was nobody's wish, and may move to the next end of a sentence.
+    """
+
+    reasoning: int
+    visible: int
+    finish: FinishReason
+    free: bool
+
+
+class Planner:
+    """Plans answers: prose from `ring`, or the user's own words back where `echo` asks so."""
+
+    def __init__(self, tokenizer: Tokenizer, ring: Ring, counter: PromptCounter) -> None:
+        self._tokenizer = tokenizer
+        self._ring = ring
+        self._counter = counter
+
+    def plan(self, request: GenerationRequest, profile: Profile, prompts: list[PromptPlan]) -> Plan:
+        """The plan of a request whose prompts were measured, in their order.
+
+        Choices are numbered prompt by prompt, `n` for each.
+
+        Raises PlanError where the prompt, or `max_tokens`, or both exceed the model's limits.
+        """
+        choices: list[ChoicePlan] = []
+        asked = request.overrides.seed
+        if asked is None:
+            asked = request.seed
+        base = 0 if asked is None else hash64(asked)
+        for at, measured in enumerate(prompts):
+            prompt = request.prompts[at]
+            limit = _limit(request, profile, prompt, measured.tokens)
+            digest = measured.digest or hash64(repr(prompt))
+            for copy in range(request.n):
+                seed = mix64(base ^ mix64(digest + copy))
+                choices.append(self._choice(request, profile, prompt, seed, limit))
+                choices[-1].index = len(choices) - 1
+                choices[-1].prompt_index = at
+        return Plan(request, profile, prompts, choices)
+
+    def _choice(
+        self, request: GenerationRequest, profile: Profile, prompt: Prompt, seed: int, limit: int
+    ) -> ChoicePlan:
+        echoed = self._echoed(prompt) if request.overrides.echo else None
+        natural = len(echoed) if echoed is not None else _drawn_length(profile, seed)
+        length = _length(request, profile, natural, limit, free=echoed is None)
+        pieces: RingPieces | ListPieces
+        if echoed is None:
+            pieces = self._prose(request, length, seed, limit)
+        else:
+            pieces = self._echo(echoed, length.visible, seed)
+        finish = length.finish
+        if request.stop and len(pieces):
+            pieces, stopped = self._stop(request, pieces, length.reasoning)
+            finish = "stop" if stopped else finish
+        reasoning = None
+        if length.reasoning:
+            reasoning = self._ring.window(seed + _FOR_REASONING, length.reasoning)
+        return ChoicePlan(0, 0, pieces, finish, length.reasoning, reasoning, seed)
+
+    def _prose(
+        self, request: GenerationRequest, length: _Length, seed: int, limit: int
+    ) -> RingPieces:
+        window = self._ring.window(seed + _FOR_TEXT, length.visible)
+        if not length.free:
+            return window
+        most = limit - length.reasoning
+        neat = self._ring.neat_length(window.start, length.visible, most)
+        if neat + length.reasoning < request.min_tokens:
+            return window
+        return RingPieces(self._ring, window.start, neat)
+
+    def _echoed(self, prompt: Prompt) -> Sequence[int]:
+        """The ids of what the user said last."""
+        if isinstance(prompt, TokenPrompt):
+            return prompt.ids
+        if isinstance(prompt, TextPrompt):
+            return self._counter.ids(prompt.text)
+        said = [message.text for message in prompt.messages if message.role == "user"]
+        return self._counter.ids(said[-1] if said else "")
+
+    def _echo(self, ids: Sequence[int], length: int, seed: int) -> ListPieces:
+        whole = length >= len(ids)
+        # A character that the cut goes through is never finished, and so never shown.
+        texts = self._tokenizer.pieces(ids[:length], flush=whole)
+        taken = list(ids[:length])
+        if length > len(ids):
+            more = self._ring.window(seed + _FOR_TEXT, length - len(ids))
+            taken += more.ids(0, len(more))
+            texts += more.tokens(0, len(more))
+        return ListPieces(self._tokenizer, taken, texts)
+
+    def _stop(
+        self, request: GenerationRequest, pieces: RingPieces | ListPieces, reasoning: int
+    ) -> tuple[RingPieces | ListPieces, bool]:
+        ignored = max(0, request.min_tokens - reasoning)
+        found = scan(pieces.releases(), request.stop, ignored)
+        if not found.held:
+            return pieces, False
+        ids = pieces.ids(0, len(found.pieces))
+        return ListPieces(self._tokenizer, ids, found.pieces), found.stopped
+
+
+def _limit(request: GenerationRequest, profile: Profile, prompt: Prompt, prompt_tokens: int) -> int:
+    """The most tokens that a choice may have; refuses what can't be had at all."""
+    limits = profile.limits
+    context = limits.context_tokens
+    asked = request.max_tokens
+    field = "messages" if isinstance(prompt, ChatPrompt) else "prompt"
+    if prompt_tokens >= context:
+        raise PlanError(
+            f"This model's maximum context length is {context} tokens. However, the {field} came "
+            f"to {prompt_tokens} tokens, which leaves no room for an answer.",
+            field,
+            "context_length_exceeded",
+        )
+    if asked is None:
+        return min(limits.max_output_tokens, context - prompt_tokens)
+    if asked > limits.max_output_tokens:
+        raise PlanError(
+            f"max_tokens is too large: {asked}. This model gives at most "
+            f"{limits.max_output_tokens} completion tokens.",
+            "max_tokens",
+            "invalid_value",
+        )
+    if prompt_tokens + asked > context:
+        raise PlanError(
+            f"This model's maximum context length is {context} tokens. However, this request needs "
+            f"{prompt_tokens + asked}: {prompt_tokens} in the {field} and {asked} for the answer.",
+            field,
+            "context_length_exceeded",
+        )
+    return asked
+
+
+def _drawn_length(profile: Profile, seed: int) -> int:
+    output = profile.output
+    drawn = lognormal(seed + _FOR_LENGTH, output.tokens_p50, output.tokens_p90)
+    return max(1, round(drawn * output.length_factor))
+
+
+def _length(
+    request: GenerationRequest, profile: Profile, natural: int, limit: int, *, free: bool
+) -> _Length:
+    """Settle a choice's length; `natural` is the number of visible tokens it would have."""
+    overrides = request.overrides
+    reasoning = overrides.reasoning_tokens
+    if reasoning is None:
+        reasoning = profile.reasoning.tokens(request.reasoning_effort)
+    total = reasoning + natural
+    if overrides.output_tokens is not None:
+        total, free = overrides.output_tokens, False
+    elif request.ignore_eos:
+        total, free = limit, False
+    if total < request.min_tokens:
+        total, free = request.min_tokens, False
+    # With ignore_eos nothing but a limit ends an answer, even one that it only just reaches.
+    cut = total > limit or (request.ignore_eos and total == limit)
+    total = min(total, limit)
+    reasoning = min(reasoning, total)
+    return _Length(reasoning, total - reasoning, "length" if cut else "stop", free and not cut)

@@ -1,0 +1,66 @@
+"""Stop strings: where a text ends early, and what must wait until that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StopScan:
+    """What became of a text: the pieces released, one a token, and whether a stop ended it."""
+
+    pieces: list[str]
+    stopped: bool
+    held: bool
+    """Whether any text left later than its own token, or not at all."""
+
+
+def scan(texts: Iterable[str], stops: Sequence[str], ignored: int = 0) -> StopScan:
+    """Cut a text, given by token, before the first of the stop strings.
+
+    What might be the beginning of a stop string is held back until it is known not to be, and
+    flushed with the last token otherwise. The last piece belongs to the token that completes the
+    stop string. A stop string completed by one of the first `ignored` tokens counts as text, as
+    with vLLM's `min_tokens`. Where one token completes several, the one that begins first counts.
+    """
+    stops = [stop for stop in stops if stop]
+    pieces: list[str] = []
+    # Everything there is to know of the past is the text held back, and there are few different
+    # tokens: most steps are one look-up.
+    steps: dict[tuple[str, str], tuple[str, str, str | None]] = {}
+    held = ""
+    late = False
+    for text in texts:
+        step = steps.get((held, text))
+        if step is None:
+            step = steps[held, text] = _step(held, text, stops)
+        released, held, before_stop = step
+        if before_stop is not None and len(pieces) >= ignored:
+            pieces.append(before_stop)
+            return StopScan(pieces, stopped=True, held=True)
+        pieces.append(released)
+        late = late or bool(held)
+    if held:
+        pieces[-1] += held
+    return StopScan(pieces, stopped=False, held=late)
+
+
+def _step(held: str, text: str, stops: Sequence[str]) -> tuple[str, str, str | None]:
+    """Text released, text held now, and what precedes a stop string that `text` completes."""
+    line = held + text
+    begins = []
+    for stop in stops:
+        # One that ends within the text held before was passed over already.
+        at = line.find(stop, max(0, len(held) - len(stop) + 1))
+        if at >= 0:
+            begins.append(at)
+    keep = 0
+    longest = max(map(len, stops), default=1) - 1
+    for size in range(min(longest, len(line)), 0, -1):
+        end = line[-size:]
+        if any(len(stop) > size and stop.startswith(end) for stop in stops):
+            keep = size
+            break
+    cut = len(line) - keep
+    return line[:cut], line[cut:], line[: min(begins)] if begins else None
