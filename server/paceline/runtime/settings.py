@@ -1,0 +1,219 @@
+"""The server's settings: from flags, the environment and a file, typed and checked at start.
+
+A flag beats the environment, the environment beats the file, the file beats the default. A name
+that nobody knows is an error wherever it stands, because a setting with a typing mistake is one
+that silently does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+PREFIX = "PACELINE_"
+CONFIG_VARIABLE = "PACELINE_CONFIG"
+
+LogLevel = Literal["critical", "error", "warning", "info", "debug"]
+
+# Kubernetes describes each service to every pod by variables named after the service. One called
+# `paceline` or `paceline-...` would so set PACELINE_PORT to an address, and names of its own.
+_SERVICE_LINK = re.compile(
+    r"PACELINE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)\w*)"
+)
+_SERVICE_PORT = re.compile(r"PACELINE_(\w+_)?PORT")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
+
+class SettingsError(ValueError):
+    """Settings that can't be used; the message names each one and where it came from."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set about a server, with its default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        str_strip_whitespace=True,
+    )
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Address to listen on."""
+    port: int = Field(8000, ge=0, le=65_535)
+    """Port to listen on; 0 takes a free one."""
+    profiles: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Profile files or folders beside the shipped ones; in the environment joined by `:`."""
+    accept_any_model: str = ""
+    """Profile that serves model names nobody knows; empty refuses them with 404."""
+    tokens_per_chunk: int = Field(1, ge=1, le=64)
+    """Tokens in one streamed chunk."""
+    show_reasoning: bool = False
+    """Whether reasoning tokens are sent as `reasoning_content`."""
+    max_body_bytes: int = Field(64 << 20, ge=1024, le=4 << 30)
+    """Largest request body."""
+    keepalive_s: float = Field(75.0, gt=0, le=3600)
+    """Seconds that an idle connection stays open."""
+    grace_s: float = Field(5.0, ge=0, le=3600)
+    """Seconds that running requests get when the server is told to stop."""
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ("*",)
+    """Origins whose pages may call; in the environment joined by commas."""
+    pacer_utilisation: float = Field(0.7, ge=0.1, le=0.95)
+    """Most of the core that writing due tokens may take."""
+    stream_buffer_bytes: int = Field(256 << 10, ge=4096, le=1 << 30)
+    """Unsent bytes that a slow reader's stream may hold."""
+    ledger_requests: int = Field(1024, ge=0, le=1_000_000)
+    """Finished requests whose timing is kept."""
+    log_level: LogLevel = "info"
+    """Least serious log lines that are written."""
+    access_log: bool = False
+    """Whether each request is logged."""
+
+    @field_validator("profiles", mode="before")
+    @classmethod
+    def _split_paths(cls, value: Any) -> Any:
+        return _split(value, os.pathsep)
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _split_origins(cls, value: Any) -> Any:
+        return _split(value, ",")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Settings made directly are what they are given; only `load_settings` looks around."""
+        return (init_settings,)
+
+
+class _Environment(EnvSettingsSource):
+    """The environment without what Kubernetes puts there."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        value, key, is_complex = super().get_field_value(field, field_name)
+        if isinstance(value, str) and _is_service_link((PREFIX + field_name).upper(), value):
+            value = None
+        return value, key, is_complex
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> Settings:
+    """Make the settings from flags, the environment and a file; earlier ones win.
+
+    Flags that are None or empty lists count as not given. The file is `config`, or the one that
+    PACELINE_CONFIG names. Raises SettingsError.
+    """
+    given = {key: value for key, value in (flags or {}).items() if value not in (None, [], ())}
+    path = config or (Path(name) if (name := os.environ.get(CONFIG_VARIABLE)) else None)
+    from_file = _check_file(path) if path is not None else set()
+    from_environment = _check_environment()
+    for key in given:
+        if key not in Settings.model_fields:
+            raise SettingsError(_unknown(_flag(key), key, Settings.model_fields))
+
+    class Loaded(Settings):
+        """The settings, with all their sources."""
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (
+                init_settings,
+                _Environment(settings_cls),
+                TomlConfigSettingsSource(settings_cls, path),
+            )
+
+    try:
+        return Loaded(**given)
+    except ValidationError as error:
+        lines = []
+        for item in error.errors():
+            name = str(item["loc"][0])
+            if name in given:
+                name = _flag(name)
+            elif name in from_environment:
+                name = (PREFIX + name).upper()
+            elif name in from_file:
+                name = f"{path}: {name}"
+            lines.append(f"{name}: {item['msg']}")
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _check_environment() -> set[str]:
+    """The settings that the environment sets. Raises SettingsError for a name unknown."""
+    known = {(PREFIX + name).upper(): name for name in Settings.model_fields}
+    found = set()
+    for variable, value in os.environ.items():
+        name = variable.upper()
+        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE or _is_service_link(name, value):
+            continue
+        if name not in known:
+            raise SettingsError(_unknown(variable, name, [*known, CONFIG_VARIABLE]))
+        if value:
+            found.add(known[name])
+    return found
+
+
+def _check_file(path: Path) -> set[str]:
+    """The settings that the file sets. Raises SettingsError for a bad file or an unknown name."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML: {error}") from None
+    for key in data:
+        if key not in Settings.model_fields:
+            raise SettingsError(_unknown(f"{path}: {key}", key, Settings.model_fields))
+    return set(data)
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    return bool(
+        _SERVICE_LINK.fullmatch(variable)
+        or (_SERVICE_PORT.fullmatch(variable) and _SERVICE_ADDRESS.match(value))
+    )
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _unknown(where: str, name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"{where}: no such setting{hint}"
+
+
+def _split(value: Any, separator: str) -> Any:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    return value
