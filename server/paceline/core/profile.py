@@ -15,6 +15,9 @@ from typing import Any, Literal, get_args
 SourceClass = Literal["official", "measured", "estimate", "hypothesis"]
 SOURCE_CLASSES: tuple[SourceClass, ...] = get_args(SourceClass)
 
+_ROUNDING = 1e-5
+"""How far a rate made of rounded numbers may lie above the one it stands for."""
+
 
 class ProfileError(ValueError):
     """A profile that can't be used; `key` is the dotted name of what is wrong."""
@@ -53,10 +56,15 @@ def _word(default: str, *allowed: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may ask of the model, in tokens."""
+    """What a request may ask of the model, in tokens, and what its maker says it gets at most.
+
+    `ceiling_tok_s` is the stated rate of one user ("up to 750"; 0: nothing is stated). It changes
+    no timing; the engine's own ceiling must not be above it.
+    """
 
     context_tokens: int = _whole(131_072, 1)
     max_output_tokens: int = _whole(32_768, 1)
+    ceiling_tok_s: float = _number(0.0, 0.0, 1e9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +371,11 @@ def _check_pairs(profile: Profile) -> None:
         raise ProfileError("tenants.running", "must leave a slot of max_num_seqs free")
     if profile.limits.max_output_tokens > profile.limits.context_tokens:
         raise ProfileError("limits.max_output_tokens", "must not be above context_tokens")
+    stated = profile.limits.ceiling_tok_s
+    if stated and profile.ceiling_tok_s > stated * (1 + _ROUNDING):
+        raise ProfileError(
+            "limits.ceiling_tok_s", f"must not be below the engine's {profile.ceiling_tok_s:.6g}"
+        )
     if profile.variation.stall_every_steps and not profile.variation.stall_ms:
         raise ProfileError("variation.stall_ms", "must be above 0 where stalls happen")
 

@@ -10,13 +10,8 @@ from paceline.core.profile import SOURCE_CLASSES, Profile, SourceClass
 Certainty = SourceClass | Literal["default"]
 """A source's class, or `default` where the profile says nothing and Paceline's default holds."""
 
-_CEILING_KEYS = (
-    "engine.step_ms",
-    "engine.step_ms_per_seq",
-    "engine.tokens_per_step",
-    "engine.data_parallel_size",
-    "tenants.running",
-)
+_STEP_KEYS = ("engine.step_ms", "engine.tokens_per_step")
+_BATCH_KEYS = ("engine.step_ms_per_seq", "engine.data_parallel_size", "tenants.running")
 _TTFT_KEYS = (
     "overhead.api_ms_p50",
     "overhead.pipeline_stages",
@@ -58,8 +53,9 @@ class Summary:
     """What a lone request without a prompt waits besides its first step, at the median."""
     first_token_class: Certainty
     context_tokens: int
-    max_output_tokens: int
     context_class: Certainty
+    max_output_tokens: int
+    max_output_class: Certainty
 
     def to_json(self) -> dict[str, Any]:
         """The line as a JSON object; a ceiling without end is null."""
@@ -74,7 +70,10 @@ class Summary:
             },
             "first_token_ms": {"value": self.first_token_ms, "class": self.first_token_class},
             "context_tokens": {"value": self.context_tokens, "class": self.context_class},
-            "max_output_tokens": {"value": self.max_output_tokens, "class": self.context_class},
+            "max_output_tokens": {
+                "value": self.max_output_tokens,
+                "class": self.max_output_class,
+            },
         }
 
 
@@ -92,23 +91,28 @@ def rows(profile: Profile) -> list[NumberRow]:
 
 
 def summary(profile: Profile) -> Summary:
-    """The profile's line in a listing."""
+    """The profile's line in a listing; a stated ceiling goes before a computed one."""
+    limits = profile.limits
+    step_keys = _STEP_KEYS + (_BATCH_KEYS if profile.engine.step_ms_per_seq else ())
     overhead, tenants = profile.overhead, profile.tenants
     return Summary(
         name=profile.name,
         title=profile.title,
         models=profile.models,
         owned_by=profile.owned_by,
-        ceiling_tok_s=profile.ceiling_tok_s,
-        ceiling_class=_least(profile, _CEILING_KEYS),
+        ceiling_tok_s=limits.ceiling_tok_s or profile.ceiling_tok_s,
+        ceiling_class=_least(
+            profile, ("limits.ceiling_tok_s",) if limits.ceiling_tok_s else step_keys
+        ),
         first_token_ms=profile.flat_ttft_ms
         + overhead.api_ms_p50
         + overhead.pipeline_stages * overhead.stage_ms
         + tenants.queue_ms_p50,
         first_token_class=_least(profile, _TTFT_KEYS),
-        context_tokens=profile.limits.context_tokens,
-        max_output_tokens=profile.limits.max_output_tokens,
-        context_class=_least(profile, ("limits.context_tokens", "limits.max_output_tokens")),
+        context_tokens=limits.context_tokens,
+        context_class=_least(profile, ("limits.context_tokens",)),
+        max_output_tokens=limits.max_output_tokens,
+        max_output_class=_least(profile, ("limits.max_output_tokens",)),
     )
 
 
