@@ -81,7 +81,7 @@ def _climb(point: Point, live: Running) -> list[Figures]:
         held, figures = _holds(point, live, streams)
         if held:
             return [figures]
-    return [{**best, "streams": 0}]
+    return [{"streams": 0, "others_cores": best["others_cores"]}]
 
 
 def measure(point: Point, server: Server, repeats: int) -> Result:
