@@ -7,7 +7,7 @@ the same request gets the same answer, streamed or whole, whatever else runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from paceline.core.errors import PlanError
 from paceline.core.plan import ChoicePlan, FinishReason, Plan, PromptPlan
@@ -23,17 +23,12 @@ from paceline.runtime.tokenizer import Tokenizer
 _FOR_LENGTH, _FOR_TEXT, _FOR_REASONING = 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Length:
-    """How many tokens a choice has, and whether it ends by itself or a limit cuts it.
-
-    A `free` length was nobody's wish, and may move to the next end of a sentence.
-    """
+class _Length(NamedTuple):
+    """How many tokens a choice has, and whether it ends by itself or a limit cuts it."""
 
     reasoning: int
     visible: int
     finish: FinishReason
-    free: bool
 
 
 class Planner:
@@ -70,14 +65,17 @@ class Planner:
     def _choice(
         self, request: GenerationRequest, profile: Profile, prompt: Prompt, seed: int, limit: int
     ) -> ChoicePlan:
-        echoed = self._echoed(prompt) if request.overrides.echo else None
-        natural = len(echoed) if echoed is not None else _drawn_length(profile, seed)
-        length = _length(request, profile, natural, limit, free=echoed is None)
         pieces: RingPieces | ListPieces
-        if echoed is None:
-            pieces = self._prose(request, length, seed, limit)
-        else:
+        if request.overrides.echo:
+            echoed = self._echoed(prompt)
+            length = _length(request, profile, len(echoed), limit)
             pieces = self._echo(echoed, length.visible, seed)
+        else:
+            start = self._ring.start(seed + _FOR_TEXT)
+            # The end of a sentence, whatever the limit: a smaller one cuts the same answer.
+            natural = self._ring.neat_length(start, _drawn_length(profile, seed))
+            length = _length(request, profile, natural, limit)
+            pieces = RingPieces(self._ring, start, length.visible)
         finish = length.finish
         if request.stop and len(pieces):
             pieces, stopped = self._stop(request, pieces, length.reasoning)
@@ -86,18 +84,6 @@ class Planner:
         if length.reasoning:
             reasoning = self._ring.window(seed + _FOR_REASONING, length.reasoning)
         return ChoicePlan(0, 0, pieces, finish, length.reasoning, reasoning, seed)
-
-    def _prose(
-        self, request: GenerationRequest, length: _Length, seed: int, limit: int
-    ) -> RingPieces:
-        window = self._ring.window(seed + _FOR_TEXT, length.visible)
-        if not length.free:
-            return window
-        most = limit - length.reasoning
-        neat = self._ring.neat_length(window.start, length.visible, most)
-        if neat + length.reasoning < request.min_tokens:
-            return window
-        return RingPieces(self._ring, window.start, neat)
 
     def _echoed(self, prompt: Prompt) -> Sequence[int]:
         """The ids of what the user said last."""
@@ -168,9 +154,7 @@ def _drawn_length(profile: Profile, seed: int) -> int:
     return max(1, round(drawn * output.length_factor))
 
 
-def _length(
-    request: GenerationRequest, profile: Profile, natural: int, limit: int, *, free: bool
-) -> _Length:
+def _length(request: GenerationRequest, profile: Profile, natural: int, limit: int) -> _Length:
     """Settle a choice's length; `natural` is the number of visible tokens it would have."""
     overrides = request.overrides
     reasoning = overrides.reasoning_tokens
@@ -178,13 +162,12 @@ def _length(
         reasoning = profile.reasoning.tokens(request.reasoning_effort)
     total = reasoning + natural
     if overrides.output_tokens is not None:
-        total, free = overrides.output_tokens, False
+        total = overrides.output_tokens
     elif request.ignore_eos:
-        total, free = limit, False
-    if total < request.min_tokens:
-        total, free = request.min_tokens, False
+        total = limit
+    total = max(total, request.min_tokens)
     # With ignore_eos nothing but a limit ends an answer, even one that it only just reaches.
     cut = total > limit or (request.ignore_eos and total == limit)
     total = min(total, limit)
     reasoning = min(reasoning, total)
-    return _Length(reasoning, total - reasoning, "length" if cut else "stop", free and not cut)
+    return _Length(reasoning, total - reasoning, "length" if cut else "stop")

@@ -77,6 +77,11 @@ class PromptCounter:
         self._ids: ByteLRU[str | bytes, array[int]] = ByteLRU(cache_bytes // 2)
         self._states: ByteLRU[tuple[object, ...], _State] = ByteLRU(cache_bytes // 2)
 
+    @property
+    def memory_bytes(self) -> int:
+        """What the memory of earlier prompts takes, roughly."""
+        return self._ids.bytes + self._states.bytes
+
     def measure(
         self, prompt: Prompt, block_tokens: int = 0, salt: str = "", *, keep_text: bool = False
     ) -> PromptPlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -16,7 +16,7 @@ class StopScan:
     """Whether any text left later than its own token, or not at all."""
 
 
-def scan(texts: Iterable[str], stops: Sequence[str], ignored: int = 0) -> StopScan:
+def scan(texts: Sequence[str], stops: Sequence[str], ignored: int = 0) -> StopScan:
     """Cut a text, given by token, before the first of the stop strings.
 
     What might be the beginning of a stop string is held back until it is known not to be, and
@@ -25,6 +25,9 @@ def scan(texts: Iterable[str], stops: Sequence[str], ignored: int = 0) -> StopSc
     with vLLM's `min_tokens`. Where one token completes several, the one that begins first counts.
     """
     stops = [stop for stop in stops if stop]
+    whole = "".join(texts)
+    if not any(stop[0] in whole for stop in stops):
+        return StopScan(list(texts), stopped=False, held=False)
     pieces: list[str] = []
     # Everything there is to know of the past is the text held back, and there are few different
     # tokens: most steps are one look-up.
@@ -49,6 +52,8 @@ def scan(texts: Iterable[str], stops: Sequence[str], ignored: int = 0) -> StopSc
 def _step(held: str, text: str, stops: Sequence[str]) -> tuple[str, str, str | None]:
     """Text released, text held now, and what precedes a stop string that `text` completes."""
     line = held + text
+    if not any(stop[0] in line for stop in stops):
+        return line, "", None
     begins = []
     for stop in stops:
         # One that ends within the text held before was passed over already.
@@ -56,7 +61,7 @@ def _step(held: str, text: str, stops: Sequence[str]) -> tuple[str, str, str | N
         if at >= 0:
             begins.append(at)
     keep = 0
-    longest = max(map(len, stops), default=1) - 1
+    longest = max(map(len, stops)) - 1
     for size in range(min(longest, len(line)), 0, -1):
         end = line[-size:]
         if any(len(stop) > size and stop.startswith(end) for stop in stops):

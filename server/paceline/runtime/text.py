@@ -75,25 +75,23 @@ class Ring:
         self.words: dict[int, str] = dict(zip(self._ids, self._texts, strict=True))
         """Every distinct token of the ring by its id."""
 
+    def start(self, key: int) -> int:
+        """Where the paragraph begins that `key` picks."""
+        return self._starts[mix64(key) % len(self._starts)]
+
     def window(self, key: int, length: int) -> RingPieces:
         """A window of `length` tokens that begins with the paragraph that `key` picks."""
-        return RingPieces(self, self._starts[mix64(key) % len(self._starts)], length)
+        return RingPieces(self, self.start(key), length)
 
-    def neat_length(self, start: int, length: int, most: int) -> int:
-        """The length next to `length`, at most `most`, at which a sentence ends.
-
-        It is `length` itself where no sentence ends in between.
-        """
+    def neat_length(self, start: int, length: int) -> int:
+        """The length next to `length` at which a sentence ends, inside a paragraph."""
         target = (start + length) % self.size
         at = bisect_left(self._ends, target)
         above = self._ends[at] if at < len(self._ends) else self._ends[0] + self.size
         below = self._ends[at - 1] if at else self._ends[-1] - self.size
-        neat = [length + end - target for end in (below, above)]
-        return min(
-            (found for found in neat if 0 < found <= most),
-            key=lambda found: abs(found - length),
-            default=length,
-        )
+        longer = length + above - target
+        shorter = length + below - target
+        return shorter if shorter > 0 and length - shorter < longer - length else longer
 
     def slice_texts(self, start: int, count: int) -> list[str]:
         """The texts of `count` tokens from `start`, over the joint where need be."""
