@@ -134,20 +134,12 @@ def _chunk_logprobs(fn: LogprobsFn, choice: ChoicePlan) -> LogprobsJson:
 
 
 def _logprobs(entries: list[TokenLogprob]) -> bytes:
-    return json_bytes(
-        {
-            "content": [
-                {
-                    "token": entry.token,
-                    "logprob": entry.logprob,
-                    "bytes": entry.bytes,
-                    "top_logprobs": [
-                        {"token": token, "logprob": logprob, "bytes": raw}
-                        for token, logprob, raw in entry.top
-                    ],
-                }
-                for entry in entries
-            ],
-            "refusal": None,
-        }
-    )
+    content = [
+        {**_entry(entry), "top_logprobs": [_entry(other) for other in entry.top]}
+        for entry in entries
+    ]
+    return json_bytes({"content": content, "refusal": None})
+
+
+def _entry(entry: TokenLogprob) -> dict[str, Any]:
+    return {"token": entry.token, "logprob": entry.logprob, "bytes": list(entry.data)}

@@ -145,7 +145,7 @@ class _LegacyLogprobs:
                 "token_logprobs": [entry.logprob for entry in entries],
                 "tokens": [entry.token for entry in entries],
                 "top_logprobs": [
-                    {token: logprob for token, logprob, _ in entry.top}
+                    {other.token: other.logprob for other in entry.top}
                     | {entry.token: entry.logprob}
                     for entry in entries
                 ],

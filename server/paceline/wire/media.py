@@ -27,6 +27,7 @@ AUDIO_TOKENS_PER_S = 10.0
 """OpenAI counts one token for 100 ms of input audio."""
 
 _WAV_BYTES_PER_S = 48_000  # 24 kHz, 16 bits, one channel: used where the header doesn't say
+_SLOWEST_WAV_BYTES_PER_S = 1_000  # below, the header is taken for broken
 _MP3_BYTES_PER_S = 16_000  # 128 kbit/s
 _HEAD_CHARS = 1 << 19  # of base64: enough to pass over the metadata in front of a JPEG's frame
 
@@ -59,12 +60,12 @@ def image_size(url: str) -> tuple[int, int] | None:
 
 def audio_tokens(data: str, audio_format: str) -> int:
     """Prompt tokens of a base64 audio clip, from its length and what its header says."""
-    size = len(data) * 3 // 4
+    size = len(data) * 3 // 4 - data[-2:].count("=")
     rate = _MP3_BYTES_PER_S
     if audio_format == "wav":
         head = _decode(data[:64])
         given = int.from_bytes(head[28:32], "little") if head.startswith(b"RIFF") else 0
-        rate = given or _WAV_BYTES_PER_S
+        rate = given if given >= _SLOWEST_WAV_BYTES_PER_S else _WAV_BYTES_PER_S
     return max(1, ceil(size / rate * AUDIO_TOKENS_PER_S))
 
 
