@@ -114,6 +114,7 @@ def known_gaps(check: Checks) -> None:
     check.that(40 <= got["ttft_p50_ms"] < 80, "TTFT is the wait before the first text", got)
     check.that(29 < got["rate_median"] <= 30.1, "rate is 3 gaps in 100 ms", got)
     check.that(45 < got["gap_p50_ms"] < 75, "median gap of 0, 50, 50", got)
+    check.that(got["gap_max_ms"] < 90, "a gap is between neighbours", got)
     check.that(got["finished"] == 1 and got["failed"] == 0, "finished", got)
 
 
