@@ -94,6 +94,8 @@ void loop_close(struct loop *l, struct conn *c, enum close_how how)
 static void send_request(struct loop *l, struct conn *c)
 {
     while (c->sent < l->request_len) {
+        /* Before, not after: on loopback the server may be running when send() returns. */
+        c->t_sent = now_ns();
         ssize_t n = send(c->fd, l->request + c->sent, l->request_len - c->sent, MSG_NOSIGNAL);
         if (n < 0) {
             if (errno != EAGAIN)
@@ -102,7 +104,6 @@ static void send_request(struct loop *l, struct conn *c)
         }
         c->sent += (uint32_t)n;
     }
-    c->t_sent = now_ns();
     if (c->state == CONN_SENDING)
         watch(l, c, EPOLLIN, EPOLL_CTL_MOD);
     c->state = CONN_READING;

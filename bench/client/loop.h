@@ -18,7 +18,7 @@ struct conn {
     enum conn_state state;
     uint32_t sent;
     uint32_t index;
-    int64_t t_sent;        /* last byte of the request handed to the kernel */
+    int64_t t_sent;        /* just before the last send() of the request */
     int64_t t_first;       /* first token; 0: none yet */
     int64_t t_last;
     uint64_t tokens;
