@@ -28,7 +28,7 @@ from paceline.core.profile import (
 MAX_FLAT_RATE = 1e6
 """Fastest `flat-RATE`, in tokens a second."""
 
-_FLAT = re.compile(r"flat-(\d{1,7}(?:\.\d{1,6})?)")
+_FLAT = re.compile(r"flat-([0-9]{1,7}(?:\.[0-9]{1,6})?)")
 _FLAT_KEPT = 256
 _AS_ASKED = Source("hypothesis", "as the caller asked; it stands for no hardware")
 _VIRTUAL_LIMITS = Limits(context_tokens=10_485_760, max_output_tokens=1_048_576)
