@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from paceline.runtime import buckets
 from paceline.runtime.buckets import Histogram, one_two_five
 from paceline.runtime.exposition import CONTENT_TYPE, Exposition, merge
-from paceline.runtime.metrics import MODEL_LIMIT, Load, Metrics, ProfileMetrics
+from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
 
 # The names and label sets of vLLM's own exposition (vllm/v1/metrics/loggers.py).
 VLLM = {
@@ -277,12 +277,13 @@ def test_an_idle_profile_costs_a_scrape_five_lines() -> None:
     assert after - before == 5  # three gauges, a counter, the cache's setup
 
 
-def test_invented_names_do_not_pile_up() -> None:
+def test_invented_names_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.runtime.metrics.MODEL_LIMIT", 8)
     metrics = Metrics()
-    for rate in range(MODEL_LIMIT + 50):
+    for rate in range(8 + 50):
         metrics.profile(f"flat-{rate}", "default", 1000).first_token(0.1)
     names = {dict(key[1]).get("model_name") for key in samples(metrics)} - {None}
-    assert len(names) == MODEL_LIMIT + 1
+    assert len(names) == 8 + 1
     name = "vllm:time_to_first_token_seconds_count"
     assert value(metrics, name, model_name="other") == 50
 
