@@ -101,20 +101,23 @@ class Checks:
 
 
 def known_gaps(check: Checks) -> None:
-    """Tokens at 40, 90, 90, 140 ms: two of them share a write, one is cut in two."""
+    """Tokens at 40, 140, 140, 240 ms: two of them share a write that is cut in two.
+
+    The bounds are wide enough for a busy machine, and too narrow for a wrong formula.
+    """
     third = chunk(token() + token())
     script: Script = (
         *(0.04, HEAD + chunk(token("")) + chunk(token())),
-        *(0.05, third[:70], 0.0, third[70:]),
-        *(0.05, chunk(token() + DONE) + END),
+        *(0.1, third[:70], 0.0, third[70:]),
+        *(0.1, chunk(token() + DONE) + END),
     )
     with scripted(script) as port:
-        got = client("stream", port, "--max-tokens", "4", "--target", "20")
+        got = client("stream", port, "--max-tokens", "4", "--target", "10")
     check.that(got["tokens"] == 4 and got["wrong_token_count"] == 0, "token count", got)
-    check.that(40 <= got["ttft_p50_ms"] < 80, "TTFT is the wait before the first text", got)
-    check.that(29 < got["rate_median"] <= 30.1, "rate is 3 gaps in 100 ms", got)
-    check.that(45 < got["gap_p50_ms"] < 75, "median gap of 0, 50, 50", got)
-    check.that(got["gap_max_ms"] < 90, "a gap is between neighbours", got)
+    check.that(40 <= got["ttft_p50_ms"] < 120, "TTFT is the wait before the first text", got)
+    check.that(12 < got["rate_median"] < 18, "rate is 3 gaps in 200 ms", got)
+    check.that(80 < got["gap_p50_ms"] < 140, "median gap of 0, 100, 100", got)
+    check.that(got["gap_max_ms"] < 170, "a gap is between neighbours", got)
     check.that(got["finished"] == 1 and got["failed"] == 0, "finished", got)
 
 
@@ -154,7 +157,7 @@ def paced(check: Checks) -> None:
             model="flat-200",
         )
         check.that(got["tokens"] == 50 * 200 and got["finished"] == 50, "all tokens", got)
-        check.that(got["rate_off_median_pct"] < 2, "rate", got)
+        check.that(got["rate_off_median_pct"] < 5, "rate", got)
         check.that(got["ttft_min_ms"] >= 30, "no token before its time", got)
         check.that(9_000 < got["tok_per_s_steady"] < 11_000, "steady rate", got)
 
