@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.runtime.logprobs import LogprobSource, TokenLogprob
+from paceline.core.logprobs import TokenLogprob
+from paceline.runtime.logprobs import LogprobSource
 from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
 

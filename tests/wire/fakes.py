@@ -35,6 +35,7 @@ class FakePieces:
         return all(self.texts)
 
     def escaped(self, start: int, stop: int) -> list[bytes]:
+        assert 0 <= start <= stop <= len(self.texts)
         return [json.dumps(text)[1:-1].encode() for text in self.texts[start:stop]]
 
     def text(self) -> str:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
@@ -143,6 +143,13 @@ def test_a_run_may_end_reasoning_and_begin_the_answer() -> None:
     assert [next(iter(e["choices"][0]["delta"].values())) for e in run[1:]] == ["x", "y", "a", "b"]
 
 
+def test_reasoning_in_several_runs_is_said_once() -> None:
+    made = plan(choice(["a"], reasoning=["x", "y", "z"]), stream=True)
+    stream = ChatStream(made, HEAD, show_reasoning=True)
+    deltas = [e["choices"][0]["delta"] for e in events(stream_bytes(stream, made, [[1, 2]]))]
+    assert [d["reasoning_content"] for d in deltas if "reasoning_content" in d] == ["x", "y", "z"]
+
+
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 def test_k_tokens_share_an_event_and_leave_with_the_last_of_them(size: int) -> None:
     texts = [str(i) for i in range(10)]
@@ -156,6 +163,16 @@ def test_k_tokens_share_an_event_and_leave_with_the_last_of_them(size: int) -> N
         out += [e["choices"][0]["delta"]["content"] for e in events(run + b"data: [DONE]\n\n")]
     groups = ["".join(texts[i : i + size]) for i in range(0, 10, size)]
     assert out == ["", *groups]
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("size", [1, 4])
+def test_an_empty_run_says_nothing(size: int, running: bool) -> None:
+    made = plan(choice(list("abcde")), stream=True, continuous_usage=running)
+    encoder = ChatStream(made, HEAD, tokens_per_chunk=size).choices[0]
+    assert encoder.tokens(0, 0) == b""
+    assert encoder.tokens(0, 5) != b""
+    assert encoder.tokens(5, 5) == b""
 
 
 def test_silent_tokens_make_no_event() -> None:
@@ -270,7 +287,8 @@ def plans(draw: st.DrawFn) -> tuple[Plan, list[list[int]]]:
     return made, [draw(st.lists(st.integers(0, 17), max_size=8)) for _ in choices]
 
 
-@given(plans(), st.integers(1, 8), st.booleans())
+@settings(max_examples=500)  # many switches at once: the usual hundred miss combinations
+@given(plans(), st.sampled_from([1, 2, 3, 8]), st.booleans())
 def test_any_flushes_join_to_the_whole_answer(
     drawn: tuple[Plan, list[list[int]]], size: int, show: bool
 ) -> None:
@@ -308,7 +326,8 @@ def test_any_flushes_join_to_the_whole_answer(
         assert running[-1] == made.completion_tokens
 
 
-@given(plans(), st.integers(1, 8))
+@settings(max_examples=300)
+@given(plans(), st.sampled_from([1, 2, 3, 8]))
 def test_flushes_change_nothing_but_when_bytes_leave(
     drawn: tuple[Plan, list[list[int]]], size: int
 ) -> None:

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from paceline.core.logprobs import TokenLogprob
 from paceline.core.rng import mix64, unit
 from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """One token, its natural log probability (at most 0), its UTF-8 bytes, its alternatives.
-
-    `top` lists the likeliest tokens, best first, the token itself leading; it is empty where no
-    alternatives were asked for.
-    """
-
-    token: str
-    logprob: float
-    data: bytes
-    top: tuple[TokenLogprob, ...] = ()
 
 
 class LogprobSource:

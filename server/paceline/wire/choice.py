@@ -65,6 +65,10 @@ class Choice:
     def tokens(self, start: int, stop: int) -> bytes:
         """The events of tokens start..stop, hidden reasoning counted, opened where needed."""
         if self._opened:
+            # On the way of every token of every stream: the usual case without another call.
+            hidden = self._hidden
+            if start >= hidden:
+                return self._visible.cut(start - hidden, stop - hidden)
             return self._cut(start, stop)
         usage = self._usage()
         events = self._cut(start, stop)

@@ -147,7 +147,7 @@ class DetailedCutter:
         events = []
         end = first
         while end < stop:
-            end = min(end - end % size + size, stop)
+            end = min(end + size, stop)
             run = texts[begin - first : end - first]
             text = b"".join(run)
             if text:
