@@ -13,6 +13,8 @@ from itertools import accumulate
 from paceline.core.rng import mix64, unit
 
 _PERIOD = 2048
+_BLOCK = 32
+"""Steps over which the mean is kept exactly, so that no stretch of the pattern runs far from it."""
 
 
 class Acceptance:
@@ -26,8 +28,12 @@ class Acceptance:
         pattern = [1] * _PERIOD
         if not self.uniform:
             chance = _chance(tokens_per_step, draft_tokens)
-            pattern = [_draw(chance, draft_tokens, seed + i) for i in range(_PERIOD)]
-            _settle(pattern, round(tokens_per_step * _PERIOD), draft_tokens + 1, seed)
+            pattern = []
+            for start in range(0, _PERIOD, _BLOCK):
+                block = [_draw(chance, draft_tokens, seed + start + i) for i in range(_BLOCK)]
+                total = round(tokens_per_step * (start + _BLOCK)) - sum(pattern)
+                _settle(block, total, draft_tokens + 1, seed + start)
+                pattern += block
         self._sums = list(accumulate(pattern, initial=0))
         self._total = self._sums[-1]
 
@@ -70,14 +76,14 @@ def _draw(chance: float, draft_tokens: int, key: int) -> int:
     return tokens
 
 
-def _settle(pattern: list[int], total: int, most: int, seed: int) -> None:
-    """Move single steps up or down until the pattern's sum is the mean's, exactly."""
-    missing = total - sum(pattern)
+def _settle(block: list[int], total: int, most: int, seed: int) -> None:
+    """Move single steps up or down until the block's sum is the mean's."""
+    missing = total - sum(block)
     change = 1 if missing > 0 else -1
     i = 0
     while missing:
-        at = mix64(seed ^ (0x5DEECE66D + i)) % len(pattern)
-        if 1 <= pattern[at] + change <= most:
-            pattern[at] += change
+        at = mix64(seed ^ (0x5DEECE66D + i)) % len(block)
+        if 1 <= block[at] + change <= most:
+            block[at] += change
             missing -= change
         i += 1

@@ -23,11 +23,15 @@ class Deployment(Protocol):
     """What a driver, live or simulated, needs of a deployment."""
 
     profile: Profile
+    cache: PrefixCache
     next_ns: int
     """When something happens next (ns); FOREVER when nothing will."""
 
-    def submit(self, seqs: Seqs[Sequence], now_ns: int, *, transport_factor: float = 1.0) -> None:
-        """Take one request's sequences, received at `now_ns`; they go to one replica."""
+    def submit(self, seqs: Seqs[Sequence], now_ns: int, *, received_ns: int | None = None) -> None:
+        """Take one request's sequences at `now_ns`; they go to one replica.
+
+        `received_ns` is when the request came, where that was earlier: waits count from then.
+        """
         ...
 
     def abort(self, seq: Sequence, now_ns: int) -> None:
@@ -69,6 +73,11 @@ class EngineDeployment:
         self._order = 0
         self._ended: list[Sequence] = []
 
+    @property
+    def on_the_way(self) -> int:
+        """Sequences received that no engine has seen yet: the API layer has them."""
+        return sum(s.state is State.OVERHEAD for _, _, seqs in self._arrivals for s in seqs)
+
     def overhead_ns(self, key: int, transport_factor: float = 1.0) -> int:
         """What a request with this key waits before the engine sees it (ns)."""
         overhead, tenants = self.profile.overhead, self.profile.tenants
@@ -77,14 +86,26 @@ class EngineDeployment:
         fill = overhead.pipeline_stages * overhead.stage_ms
         return round((api * transport_factor + queue + fill) * NS_PER_MS)
 
-    def submit(self, seqs: Seqs[Sequence], now_ns: int, *, transport_factor: float = 1.0) -> None:
-        """Take one request's sequences, received at `now_ns`; they go to one replica together."""
+    def submit(
+        self,
+        seqs: Seqs[Sequence],
+        now_ns: int,
+        *,
+        received_ns: int | None = None,
+        transport_factor: float = 1.0,
+    ) -> None:
+        """Take one request's sequences at `now_ns`; they go to one replica together.
+
+        Its overhead counts from `received_ns`, where that was earlier. `transport_factor` scales
+        the API layer's part of it.
+        """
         self.advance(now_ns)
+        began_ns = now_ns if received_ns is None else received_ns
         for seq in seqs:
-            seq.received_ns = now_ns
+            seq.received_ns = began_ns
         self.unfinished += len(seqs)
         self._order += 1
-        at_ns = now_ns + self.overhead_ns(seqs[0].key, transport_factor)
+        at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport_factor), now_ns)
         heappush(self._arrivals, (at_ns, self._order, list(seqs)))
         self.next_ns = min(self.next_ns, at_ns)
         self.advance(now_ns)
@@ -152,13 +173,12 @@ class FlatDeployment:
     Token j is due `ttft_ms` + j * `step_ms` after the request: no queue, no prefill, no limit.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, *, cache: PrefixCache | None = None) -> None:
         self.profile = profile
         self.next_ns = FOREVER
         self.replicas: list[Replica] = []
         self.unfinished = 0
-        self.decoding = 0
-        self._cache = PrefixCache(profile.prefix_cache)
+        self.cache = cache or PrefixCache(profile.prefix_cache)
         self._step_ns = profile.engine.step_ms * NS_PER_MS
         self._ttft_ns = round(profile.flat_ttft_ms * NS_PER_MS)
         self._events: list[tuple[int, int, Sequence]] = []
@@ -171,25 +191,26 @@ class FlatDeployment:
         seqs: Seqs[Sequence],
         now_ns: int,
         *,
-        transport_factor: float = 1.0,
+        received_ns: int | None = None,
         ttft_ns: int | None = None,
         step_ns: float | None = None,
     ) -> None:
         """Take a request's sequences; `ttft_ns` and `step_ns` replace the profile's for it."""
         self.advance(now_ns)
-        first_ns = now_ns + (self._ttft_ns if ttft_ns is None else ttft_ns)
+        began_ns = now_ns if received_ns is None else received_ns
+        first_ns = max(began_ns + (self._ttft_ns if ttft_ns is None else ttft_ns), now_ns)
         for seq in seqs:
             self._order += 1
             seq.order = self._order
-            seq.received_ns = seq.engine_ns = seq.admitted_ns = now_ns
-            seq.cached_tokens = self._cache.hit_tokens(seq.blocks, seq.prompt_tokens, now_ns)
+            seq.received_ns = seq.engine_ns = seq.admitted_ns = began_ns
+            seq.cached_tokens = self.cache.hit_tokens(seq.blocks, seq.prompt_tokens, now_ns)
             seq.state = State.PREFILL
             clock = StepClock()
             clock.restart(0, first_ns, self._step_ns if step_ns is None else step_ns, 0.0)
             seq.clock = clock
             heappush(self._events, (first_ns, seq.order, seq))
         for seq in seqs:
-            self._cache.store(seq.blocks, seq.prompt_tokens, now_ns)
+            self.cache.store(seq.blocks, seq.prompt_tokens, now_ns)
         self.unfinished += len(seqs)
         self.next_ns = self._events[0][0]
         self.advance(now_ns)
@@ -199,8 +220,6 @@ class FlatDeployment:
         self.advance(now_ns)
         if seq.ended:
             return
-        if seq.state is State.DECODE:
-            self.decoding -= 1
         seq.state = State.ABORTED
         seq.end_ns = now_ns
         self._ended.append(seq)
@@ -217,14 +236,12 @@ class FlatDeployment:
                 seq.base_step = 0
                 seq.first_ns = at_ns
                 seq.end_step = max(seq.output_tokens - 1, 0)
-                self.decoding += 1
                 self._started.append(seq)
                 assert seq.clock is not None
                 heappush(events, (seq.clock.at(seq.end_step), order, seq))
             elif seq.state is State.DECODE:
                 seq.state = State.FINISHED
                 seq.end_ns = at_ns
-                self.decoding -= 1
                 self._ended.append(seq)
         self.next_ns = events[0][0] if events else FOREVER
 

@@ -154,6 +154,12 @@ class StepClock:
             at = self._old_base[i] + int(k * self._old_step[i] + grown + 0.5)
         return at + self.jitter_ns(step)
 
+    def next_due(self, step: int) -> int:
+        """When the boundary after `step`, the last one shown, may be shown (ns)."""
+        if step >= self.base_step and not self.running:
+            return FOREVER
+        return self.due(step + 1)
+
     def _remember(self) -> None:
         if len(self._old_steps) >= 2 * _HISTORY:
             for past in (self._old_steps, self._old_base, self._old_step, self._old_growth):

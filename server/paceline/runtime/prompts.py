@@ -142,7 +142,10 @@ class PromptCounter:
 
     def _parts(self, prompt: Prompt) -> list[_Part]:
         if isinstance(prompt, ChatPrompt):
-            return [_Part(m.role, m.fixed_tokens, m.text, _key(m.text)) for m in prompt.messages]
+            return [
+                _Part(m.role, m.fixed_tokens + self._name_tokens(m.name), m.text, _key(m.text))
+                for m in prompt.messages
+            ]
         if isinstance(prompt, TextPrompt):
             return [_Part(None, 0, prompt.text, _key(prompt.text))]
         size = self._tokenizer.vocabulary_size
@@ -256,6 +259,10 @@ class PromptCounter:
         if isinstance(prompt, ChatPrompt):
             return "\n".join(message.text for message in prompt.messages)
         return prompt.text if isinstance(prompt, TextPrompt) else self._tokenizer.decode(prompt.ids)
+
+    def _name_tokens(self, name: str) -> int:
+        """A name costs its own tokens and one more (the recipe's `tokens_per_name`)."""
+        return 1 + len(self._tokenizer.encode(name)) if name else 0
 
     def _role_ids(self, role: str) -> array[int]:
         ids = self._roles.get(role)

@@ -15,6 +15,7 @@ from paceline.wire.fields import (
     missing,
     name_text,
     one_of,
+    text,
     wrong_type,
     wrong_value,
 )
@@ -37,6 +38,7 @@ _KNOWN = frozenset(
     }
 )
 _CONTENT = "a string or an array of content parts"
+_name = text(0, 64)  # OpenAI's limit
 _detail = one_of("auto", "low", "high", "original")
 _audio_format = one_of("wav", "mp3")
 
@@ -91,7 +93,7 @@ def _message(value: Any, path: str) -> Message:
     elif role == "function":
         _required(item, "name", path)
     name = item.get("name")
-    shown = "" if name is None else any_text(name, f"{path}.name")
+    shown = "" if name is None else _name(name, f"{path}.name")
     return Message(role, "\n".join(texts), fixed, shown)
 
 

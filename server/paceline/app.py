@@ -1,0 +1,152 @@
+"""The one place that knows all the parts: settings in, an ASGI application out."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
+
+from paceline import __version__
+from paceline.core.encode import StreamEncoder
+from paceline.core.plan import Plan
+from paceline.core.usage import Usage
+from paceline.http import errors
+from paceline.http.embeddings import PATH as EMBEDDINGS
+from paceline.http.embeddings import Embeddings
+from paceline.http.front import Front, Handler
+from paceline.http.generate import Dialect, Generate
+from paceline.http.routes import routes
+from paceline.runtime.clock import Clock, RealClock
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.profile_files import ProfileRegistry
+from paceline.runtime.settings import Settings
+from paceline.wire.chat import CHAT_NAMES, parse_chat
+from paceline.wire.chat_encode import ChatStream, whole_chat
+from paceline.wire.completions import parse_completion
+from paceline.wire.completions_encode import CompletionStream, whole_completion
+from paceline.wire.head import CHAT_ID_PREFIX, COMPLETION_ID_PREFIX, Head, LogprobsFn
+
+log = logging.getLogger("paceline")
+
+CHAT = Dialect(
+    "/v1/chat/completions", CHAT_ID_PREFIX, parse_chat, ChatStream, whole_chat, CHAT_NAMES
+)
+
+
+def _completion_stream(
+    plan: Plan,
+    head: Head,
+    *,
+    tokens_per_chunk: int,
+    show_reasoning: bool,
+    logprobs: LogprobsFn | None,
+) -> StreamEncoder:
+    # A text completion has no field in which reasoning could be shown.
+    del show_reasoning
+    return CompletionStream(plan, head, tokens_per_chunk=tokens_per_chunk, logprobs=logprobs)
+
+
+def _whole_completion(
+    plan: Plan, head: Head, usage: Usage, *, show_reasoning: bool, logprobs: LogprobsFn | None
+) -> bytes:
+    del show_reasoning
+    return whole_completion(plan, head, usage, logprobs=logprobs)
+
+
+COMPLETIONS = Dialect(
+    "/v1/completions", COMPLETION_ID_PREFIX, parse_completion, _completion_stream, _whole_completion
+)
+
+EXPOSED_HEADERS = (
+    "x-request-id",
+    "openai-processing-ms",
+    "openai-version",
+    "server-timing",
+    "x-paceline-profile",
+    "x-paceline-unknown-fields",
+    "retry-after",
+    "retry-after-ms",
+)
+
+
+class App:
+    """The application, with the engine behind it for whoever embeds or tests it."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        registry: ProfileRegistry | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.registry = registry or ProfileRegistry.load(self.settings.profiles)
+        self.engine = LiveEngine(self.settings, self.registry, clock or RealClock())
+        direct: dict[tuple[str, str], Handler] = {
+            ("POST", CHAT.path): Generate(self.engine, CHAT),
+            ("POST", COMPLETIONS.path): Generate(self.engine, COMPLETIONS),
+            ("POST", EMBEDDINGS): Embeddings(self.engine),
+        }
+        front = Front(direct, self._framework(direct))
+        self._asgi = CORSMiddleware(
+            front,
+            allow_origins=self.settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED_HEADERS,
+            max_age=86_400,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one ASGI connection."""
+        await self._asgi(scope, receive, send)
+
+    def drain(self) -> None:
+        """Take no new requests; break off what is left when the time of grace is over.
+
+        To be called on the event loop, once.
+        """
+        self.engine.draining = True
+        asyncio.get_running_loop().call_later(
+            self.settings.grace_s, self.engine.break_off, "The server is shutting down."
+        )
+
+    def _framework(self, direct: dict[tuple[str, str], Handler]) -> FastAPI:
+        app = FastAPI(
+            title="Paceline",
+            version=__version__,
+            summary="An OpenAI-compatible server with no model behind it.",
+            lifespan=self._lifespan,
+        )
+        errors.install(app)
+        app.include_router(routes(self.engine))
+        for (method, path), handler in direct.items():
+            # For their own method these never come here; they answer 405 for any other.
+            app.router.routes.append(Route(path, _Endpoint(handler), methods=[method]))
+        return app
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
+        self.engine.start()
+        # What is there now stays: the collector need not walk the vocabulary again.
+        gc.collect()
+        gc.freeze()
+        yield
+        self.engine.stop()
+
+
+class _Endpoint:
+    """A handler in the shape that the framework takes for an ASGI application."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._handler(scope, receive, send)

@@ -1,0 +1,116 @@
+"""The `paceline` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from paceline import __version__
+from paceline.runtime.profile_files import ProfileFileError
+from paceline.runtime.settings import Settings, SettingsError, load_settings
+
+app = typer.Typer(
+    name="paceline",
+    help="An OpenAI-compatible server with no model behind it, at the pace of real hardware.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ProfilePaths = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", help="A profile file, or a folder of them; may be repeated."),
+]
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file with settings (or PACELINE_CONFIG).")
+]
+
+
+def main() -> None:
+    """Run the command line."""
+    from paceline import commands  # noqa: PLC0415 - the commands import this module's app
+
+    commands.register()
+    app()
+
+
+def settings_of(config: Path | None, **flags: Any) -> Settings:
+    """The settings of a command; a mistake in them ends it with exit code 2 and a clear word."""
+    try:
+        return load_settings(flags, config)
+    except SettingsError as error:
+        fail(str(error))
+
+
+def fail(message: str) -> NoReturn:
+    """End the command: something that the user gave can't be used."""
+    typer.secho(f"paceline: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(2)
+
+
+@app.command()
+def serve(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")] = None,
+    profiles: ProfilePaths = None,
+    config: ConfigPath = None,
+    accept_any_model: Annotated[
+        str | None, typer.Option(help="Profile for model names that nobody knows.")
+    ] = None,
+    tokens_per_chunk: Annotated[int | None, typer.Option(help="Tokens in a chunk.")] = None,
+    show_reasoning: Annotated[
+        bool | None, typer.Option(help="Send reasoning tokens as reasoning_content.")
+    ] = None,
+    max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body.")] = None,
+    keepalive_s: Annotated[
+        float | None, typer.Option(help="Seconds an idle connection stays.")
+    ] = None,
+    grace_s: Annotated[
+        float | None, typer.Option(help="Seconds that running requests get at the end.")
+    ] = None,
+    cors_origins: Annotated[
+        list[str] | None, typer.Option(help="Origins whose pages may call; may be repeated.")
+    ] = None,
+    pacer_utilisation: Annotated[
+        float | None, typer.Option(help="Most of the core that writing may take.")
+    ] = None,
+    ledger_requests: Annotated[
+        int | None, typer.Option(help="Finished requests whose timing is kept.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="critical … debug.")] = None,
+    access_log: Annotated[bool | None, typer.Option(help="Log each request.")] = None,
+) -> None:
+    """Start the server with every profile."""
+    settings = settings_of(
+        config,
+        host=host,
+        port=port,
+        profiles=profiles,
+        accept_any_model=accept_any_model,
+        tokens_per_chunk=tokens_per_chunk,
+        show_reasoning=show_reasoning,
+        max_body_bytes=max_body_bytes,
+        keepalive_s=keepalive_s,
+        grace_s=grace_s,
+        cors_origins=cors_origins,
+        pacer_utilisation=pacer_utilisation,
+        ledger_requests=ledger_requests,
+        log_level=log_level,
+        access_log=access_log,
+    )
+    # Imported here so that the other commands start without the server.
+    from paceline.serve import serve as run  # noqa: PLC0415
+
+    try:
+        run(settings)
+    except ProfileFileError as error:
+        fail(str(error))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)

@@ -1,0 +1,11 @@
+"""Every command beside `serve`, brought together for the command line."""
+
+from __future__ import annotations
+
+from paceline import profiles_command
+from paceline.cli import app
+
+
+def register() -> None:
+    """Add the commands to the app."""
+    app.add_typer(profiles_command.app, name="profiles")

@@ -1,0 +1,120 @@
+"""POST /v1/embeddings: unit vectors that hang on nothing but the input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from collections.abc import Mapping
+
+import orjson
+
+from paceline.core.errors import PlanError
+from paceline.core.request import TextPrompt, TokenPrompt
+from paceline.http.respond import (
+    JSON,
+    ClientGoneError,
+    Receive,
+    Scope,
+    api_headers,
+    own_headers,
+    read_body,
+    request_id,
+    send_body,
+    send_error,
+)
+from paceline.http.sink import Send
+from paceline.runtime.engine import LiveEngine, UnknownModelError
+from paceline.runtime.vectors import DEFAULT_DIMENSIONS, unit_vector
+from paceline.wire.embeddings import EmbeddingRequest, encode_embeddings, parse_embeddings
+from paceline.wire.errors import (
+    ApiError,
+    bad_json,
+    from_refusal,
+    invalid,
+    model_not_found,
+    server_error,
+)
+from paceline.wire.fields import unknown_header
+
+log = logging.getLogger("paceline")
+
+PATH = "/v1/embeddings"
+_MOST_TOKENS = 8192
+"""Of one input, as OpenAI's embedding models have it."""
+
+
+class Embeddings:
+    """Answers as soon as the vectors are made; no profile says how long embedding takes."""
+
+    def __init__(self, engine: LiveEngine) -> None:
+        self._engine = engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        engine = self._engine
+        received_ns = engine.clock.now_ns()
+        rid = request_id(scope)
+        status = 200
+        try:
+            body = await read_body(scope, receive, engine.settings.max_body_bytes)
+            request = self._parse(body, own_headers(scope))
+            answer = await self._answer(request)
+            headers = api_headers(JSON, rid, self._since(received_ns))
+            if request.unknown:
+                headers.append(
+                    (b"x-paceline-unknown-fields", unknown_header(request.unknown).encode())
+                )
+            await send_body(send, 200, answer, headers)
+        except ClientGoneError:
+            status = 499
+        except ApiError as error:
+            status = error.status
+            await send_error(send, error, rid, self._since(received_ns))
+        except Exception:
+            status = 500
+            log.exception("request %s failed", rid)
+            await send_error(send, server_error(), rid, self._since(received_ns))
+        engine.metrics.request(PATH, status)
+
+    def _parse(self, body: bytes, headers: Mapping[str, str]) -> EmbeddingRequest:
+        try:
+            data = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise bad_json(str(error)) from None
+        request = parse_embeddings(data, headers)
+        try:
+            self._engine.profile(request.model)
+        except UnknownModelError:
+            raise model_not_found(request.model) from None
+        return request
+
+    async def _answer(self, request: EmbeddingRequest) -> bytes:
+        delay_ms = request.overrides.ttft_ms
+        if delay_ms:
+            await asyncio.sleep(delay_ms / 1000)
+        tokens = 0
+        vectors: list[array[float]] = []
+        for i, item in enumerate(request.inputs):
+            tokens += await self._count(item, i)
+            key = item.text if isinstance(item, TextPrompt) else item.ids
+            vectors.append(unit_vector(key, request.dimensions or DEFAULT_DIMENSIONS))
+            if i % 64 == 63:
+                await asyncio.sleep(0)
+        return encode_embeddings(request, vectors, tokens)
+
+    async def _count(self, item: TextPrompt | TokenPrompt, i: int) -> int:
+        try:
+            measured = await self._engine.counter.measure_async(item)
+        except PlanError as refusal:
+            raise from_refusal(refusal, {"prompt": f"input[{i}]"}) from None
+        if measured.tokens > _MOST_TOKENS:
+            raise invalid(
+                f"input[{i}]",
+                f"An input may have at most {_MOST_TOKENS} tokens; this one has {measured.tokens}.",
+                "context_length_exceeded",
+            )
+        return measured.tokens
+
+    def _since(self, ns: int) -> float:
+        return (self._engine.clock.now_ns() - ns) / 1e9

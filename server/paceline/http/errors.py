@@ -1,0 +1,64 @@
+"""FastAPI's own errors in the API's envelope: 404, 405, bad parameters, and accidents."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from paceline.wire.errors import (
+    ApiError,
+    invalid,
+    method_not_allowed,
+    not_found,
+    server_error,
+)
+
+log = logging.getLogger("paceline")
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of an app leave in the envelope."""
+
+    async def api_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError)
+        return _answer(request, error)
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _answer(request, _translate(request, error))
+
+    async def bad_parameter(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        name = str(first["loc"][-1])
+        return _answer(request, invalid(name, f"{name}: {first['msg']}."))
+
+    async def accident(request: Request, error: Exception) -> Response:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _answer(request, server_error())
+
+    app.add_exception_handler(ApiError, api_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, bad_parameter)
+    app.add_exception_handler(Exception, accident)
+
+
+def _translate(request: Request, error: HTTPException) -> ApiError:
+    path = request.url.path
+    if error.status_code == 404:
+        return not_found(path)
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return method_not_allowed(request.method, path, allowed)
+    return ApiError(error.status_code, str(error.detail), headers=error.headers)
+
+
+def _answer(request: Request, error: ApiError) -> Response:
+    rid = request.headers.get("x-request-id") or "req_" + os.urandom(16).hex()
+    headers = {**error.headers, "x-request-id": rid, "openai-version": "2020-10-01"}
+    body = b"" if request.method == "HEAD" else error.body()
+    return Response(body, error.status, headers, media_type="application/json")

@@ -1,0 +1,203 @@
+"""The token endpoints: one handler for every dialect that answers in one request.
+
+They are plain ASGI, without the framework's argument parsing: that costs a request more than all
+of its planning. The handler's task waits for nothing but the client's leaving, since the pacer
+writes; so one wait serves as the end of an answer and as its abort.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from paceline.core.encode import StreamEncoder
+from paceline.core.errors import PlanError
+from paceline.core.plan import Plan
+from paceline.core.request import GenerationRequest
+from paceline.core.usage import Usage
+from paceline.http import instant
+from paceline.http.respond import (
+    JSON,
+    ClientGoneError,
+    Receive,
+    Scope,
+    api_headers,
+    own_headers,
+    read_body,
+    request_id,
+    send_error,
+    server_timing,
+)
+from paceline.http.sink import AsgiSink, Headers, Send
+from paceline.runtime.engine import LiveEngine, UnknownModelError
+from paceline.runtime.stream import Timing
+from paceline.wire import sse
+from paceline.wire.errors import (
+    ApiError,
+    bad_json,
+    from_refusal,
+    model_not_found,
+    server_error,
+)
+from paceline.wire.fields import unknown_header
+from paceline.wire.head import Head, LogprobsFn
+
+log = logging.getLogger("paceline")
+
+
+class _MakeStream(Protocol):
+    def __call__(
+        self,
+        plan: Plan,
+        head: Head,
+        *,
+        tokens_per_chunk: int,
+        show_reasoning: bool,
+        logprobs: LogprobsFn | None,
+    ) -> StreamEncoder: ...
+
+
+class _MakeWhole(Protocol):
+    def __call__(
+        self,
+        plan: Plan,
+        head: Head,
+        usage: Usage,
+        *,
+        show_reasoning: bool,
+        logprobs: LogprobsFn | None,
+    ) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A parser and an encoder: all that an endpoint adds to the common way."""
+
+    path: str
+    id_prefix: str
+    parse: Callable[[Any, Mapping[str, str]], GenerationRequest]
+    stream: _MakeStream
+    whole: _MakeWhole
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The dialect's words for the core's fields."""
+
+
+class Generate:
+    """POST to a token endpoint."""
+
+    def __init__(self, engine: LiveEngine, dialect: Dialect) -> None:
+        self._engine = engine
+        self._dialect = dialect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        engine, path = self._engine, self._dialect.path
+        received_ns = engine.clock.now_ns()
+        rid = request_id(scope)
+        status = 200
+        try:
+            await self._answer(scope, receive, send, rid, received_ns)
+        except ClientGoneError:
+            status = 499
+        except ApiError as error:
+            status = error.status
+            await send_error(send, error, rid, self._since(received_ns))
+        except Exception:
+            status = 500
+            log.exception("request %s failed", rid)
+            await send_error(send, server_error(), rid, self._since(received_ns))
+        engine.metrics.request(path, status)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, rid: str, received_ns: int
+    ) -> None:
+        engine, dialect = self._engine, self._dialect
+        body = await read_body(scope, receive, engine.settings.max_body_bytes)
+        plan = await self._plan(body, own_headers(scope))
+        request = plan.request
+        head = Head(
+            id=dialect.id_prefix + os.urandom(12).hex(),
+            created=int(time.time()),
+            model=request.model,
+        )
+        show = engine.settings.show_reasoning
+        if request.show_reasoning is not None:
+            show = request.show_reasoning
+        logprobs = engine.logprobs(plan) if request.top_logprobs is not None else None
+
+        def headers(timing: Timing) -> Headers:
+            made = api_headers(
+                sse.CONTENT_TYPE.encode() if request.stream else JSON, rid, timing.total_s
+            )
+            made.append(server_timing(timing))
+            made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
+            if request.stream:
+                made += _SSE_HEADERS
+            if request.unknown:
+                made.append(
+                    (b"x-paceline-unknown-fields", unknown_header(request.unknown).encode())
+                )
+            return made
+
+        def refusal(status: int, message: str, code: str) -> tuple[Headers, bytes]:
+            error = ApiError(status, message, code=code)
+            return api_headers(JSON, rid, self._since(received_ns)), error.body()
+
+        encoder = None
+        if request.stream:
+            encoder = dialect.stream(
+                plan,
+                head,
+                tokens_per_chunk=engine.settings.tokens_per_chunk,
+                show_reasoning=show,
+                logprobs=logprobs,
+            )
+        sink = AsgiSink(
+            send,
+            headers,
+            lambda usage: dialect.whole(plan, head, usage, show_reasoning=show, logprobs=logprobs),
+            refusal,
+        )
+        answer = engine.open(
+            plan, encoder, sink, request_id=rid, endpoint=dialect.path, received_ns=received_ns
+        )
+        if instant.is_instant(plan):
+            await instant.deliver(engine, answer, sink, receive)
+            return
+        sink.drained = lambda: engine.pacer.resume(answer)
+        engine.start_answer(answer)
+        # All that can come now is the client's leaving, or the end of the answer.
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not answer.over:
+            engine.pacer.abort(answer)
+
+    async def _plan(self, body: bytes, headers: Mapping[str, str]) -> Plan:
+        """All that can refuse a request does it here, before a byte of its answer."""
+        engine, dialect = self._engine, self._dialect
+        if engine.draining:
+            raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
+        try:
+            data = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise bad_json(str(error)) from None
+        request = dialect.parse(data, headers)
+        try:
+            profile = engine.profile(request.model)
+            return await engine.plan(request, profile)
+        except UnknownModelError:
+            raise model_not_found(request.model) from None
+        except PlanError as refusal:
+            raise from_refusal(refusal, dialect.names) from None
+
+    def _since(self, ns: int) -> float:
+        return (self._engine.clock.now_ns() - ns) / 1e9
+
+
+_SSE_HEADERS: Headers = [(k.lower().encode(), v.encode()) for k, v in sse.HEADERS.items()]

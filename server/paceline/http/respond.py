@@ -1,0 +1,109 @@
+"""Requests' bodies in, small answers out, and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from paceline.http.sink import Headers, Send
+from paceline.runtime.stream import Timing
+from paceline.wire.errors import ApiError, too_large
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+JSON = b"application/json"
+_ID_LIMIT = 128
+
+
+class ClientGoneError(Exception):
+    """The client left before its request was complete."""
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first value of a request header; `name` in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+def request_id(scope: Scope) -> str:
+    """The request's id: the caller's own `X-Request-Id` where it is usable, else a new one."""
+    given = header(scope, b"x-request-id")
+    if given and len(given) <= _ID_LIMIT and all(33 <= c <= 126 for c in given):
+        return given.decode("ascii")
+    return "req_" + os.urandom(16).hex()
+
+
+def own_headers(scope: Scope) -> dict[str, str]:
+    """The request's `X-Paceline-*` headers by lower-case name."""
+    return {
+        key.decode("latin-1"): value.decode("latin-1")
+        for key, value in scope["headers"]
+        if key.startswith(b"x-paceline-")
+    }
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole body, at most `limit` bytes. Raises ApiError (413) and ClientGoneError."""
+    announced = header(scope, b"content-length")
+    if announced is not None and announced.isdigit() and int(announced) > limit:
+        raise too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise too_large(limit)
+        if not message.get("more_body", False):
+            return b"".join([*parts, part]) if parts else part
+        parts.append(part)
+
+
+def api_headers(content_type: bytes, rid: str, processing_s: float) -> Headers:
+    """What OpenAI puts on every answer."""
+    return [
+        (b"content-type", content_type),
+        (b"x-request-id", rid.encode("ascii")),
+        (b"openai-processing-ms", b"%d" % round(processing_s * 1000)),
+        (b"openai-version", b"2020-10-01"),
+        (b"openai-organization", b"paceline"),
+    ]
+
+
+def server_timing(timing: Timing) -> tuple[bytes, bytes]:
+    """The Server-Timing header: where the time to here went, in milliseconds."""
+    parts: Iterable[tuple[str, float]] = (
+        ("overhead", timing.overhead_s),
+        ("queue", timing.queue_s),
+        ("prefill", timing.prefill_s),
+        ("ttft", timing.ttft_s),
+        ("decode", timing.decode_s),
+        ("total", timing.total_s),
+    )
+    text = ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in parts)
+    return b"server-timing", text.encode("ascii")
+
+
+async def send_body(
+    send: Send, status: int, body: bytes, headers: Headers, *, head: bool = False
+) -> None:
+    """An answer in one piece; for HEAD only its headers."""
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+async def send_error(
+    send: Send, error: ApiError, rid: str, processing_s: float, *, head: bool = False
+) -> None:
+    """An error in its envelope."""
+    headers = api_headers(JSON, rid, processing_s)
+    headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
+    await send_body(send, error.status, error.body(), headers, head=head)

@@ -1,0 +1,139 @@
+"""The routes that aren't the token path: models, health, metrics, and what the server knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from sse_starlette import EventSourceResponse
+
+from paceline import __version__
+from paceline.core.profile import Profile
+from paceline.runtime import profile_table
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.exposition import Exposition
+from paceline.runtime.profile_files import ProfileFileError
+from paceline.wire.errors import ApiError, invalid, model_not_found
+from paceline.wire.models import encode_model, encode_models
+
+_JSON = "application/json"
+_MODELS_SINCE = 1_767_225_600
+"""`created` of every model: 1 January 2026, so that it doesn't change with each start."""
+
+
+def routes(engine: LiveEngine) -> APIRouter:
+    """All of them, for one engine."""
+    router = APIRouter()
+    exposition = Exposition(engine.metrics)
+
+    @router.get("/health", summary="Whether the process is alive")
+    async def health() -> Response:
+        return _json({"status": "ok"})
+
+    @router.get("/ready", summary="Whether it takes requests")
+    async def ready() -> Response:
+        if engine.draining:
+            return _json({"status": "shutting down"}, 503)
+        return _json({"status": "ready", "profiles": len(engine.registry.profiles())})
+
+    @router.get("/version", summary="The server's version")
+    async def version() -> Response:
+        return _json({"version": __version__})
+
+    @router.get("/metrics", summary="Prometheus metrics")
+    async def metrics() -> Response:
+        body, content_type = exposition.render()
+        return Response(body, headers={"content-type": content_type})
+
+    @router.get("/v1/models", summary="Every name that is served")
+    async def models() -> Response:
+        return Response(
+            encode_models(engine.registry.names().items(), _MODELS_SINCE), media_type=_JSON
+        )
+
+    @router.get("/v1/models/{model:path}", summary="One of them")
+    async def model(model: str) -> Response:
+        profile = engine.registry.get(model)
+        if profile is None:
+            raise model_not_found(model)
+        return Response(encode_model(model, profile, _MODELS_SINCE), media_type=_JSON)
+
+    _inspection(router, engine)
+    return router
+
+
+def _inspection(router: APIRouter, engine: LiveEngine) -> None:
+    """What the server tells of itself, beside the API that it mocks."""
+
+    @router.get("/paceline/requests", summary="The latest requests' timing")
+    async def recent(limit: int = 50) -> Response:
+        if not 1 <= limit <= 1000:
+            raise invalid("limit", "limit must be from 1 to 1000.")
+        found = [_brief(record.to_json()) for record in engine.records.recent(limit)]
+        return _json({"object": "list", "data": found})
+
+    @router.get("/paceline/requests/{request_id}", summary="When each chunk was due and left")
+    async def one_request(request_id: str) -> Response:
+        record = engine.records.get(request_id)
+        if record is None:
+            raise ApiError(
+                404,
+                f"No request {request_id!r} is on record: it was never here or was forgotten.",
+                param="request_id",
+                code="request_not_found",
+            )
+        return _json(record.to_json())
+
+    @router.get("/paceline/profiles", summary="Every profile, each number with its source")
+    async def profiles() -> Response:
+        found = [_described(profile) for profile in engine.registry.profiles()]
+        return _json({"object": "list", "data": found})
+
+    @router.post("/paceline/reload", summary="Read the profile files again")
+    async def reload() -> Response:
+        try:
+            engine.reload()
+        except ProfileFileError as error:
+            raise ApiError(400, str(error), code="invalid_profile") from None
+        return _json({"status": "reloaded", "profiles": len(engine.registry.profiles())})
+
+    @router.get("/paceline/live", summary="Load and rates, once a second, as events")
+    async def live(request: Request) -> EventSourceResponse:
+        return EventSourceResponse(_seconds(engine, request), sep="\n", ping=3600)
+
+
+async def _seconds(engine: LiveEngine, request: Request) -> AsyncIterator[bytes]:
+    """One event a second: each busy profile's load, and its tokens since the last one."""
+    before: dict[str, int] = {}
+    while not await request.is_disconnected() and not engine.draining:
+        now: dict[str, Any] = {}
+        for (name, tier), counters in engine.metrics.profiles.items():
+            key = f"{name}/{tier}"
+            load = engine.load(name)
+            total = counters.generation_tokens
+            now[name] = {
+                "tier": tier,
+                "running": load.running,
+                "waiting": load.waiting,
+                "kv_usage": load.kv_usage,
+                "tokens_per_second": total - before.get(key, 0),
+            }
+            before[key] = total
+        yield b"data: " + orjson.dumps({"profiles": now}) + b"\n\n"
+        await asyncio.sleep(1.0)
+
+
+def _brief(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != "choices"}
+
+
+def _described(profile: Profile) -> dict[str, Any]:
+    numbers = [row.to_json() for row in profile_table.rows(profile)]
+    return {**profile_table.summary(profile).to_json(), "notes": profile.notes, "numbers": numbers}
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, media_type=_JSON)

@@ -1,0 +1,135 @@
+"""Bytes of an answer on their way to an ASGI server, sent without a task of their own.
+
+`send` is a coroutine that hardly ever waits: while the socket takes the data it is over at its
+first step, so the pacer steps it by hand. When the transport is above its high-water mark it
+waits; then a task takes over, and the sink is blocked until the reader has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
+from typing import Any
+
+from paceline.core.usage import Usage
+from paceline.runtime.stream import Timing
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+log = logging.getLogger("paceline")
+
+
+class AsgiSink:
+    """One answer's way out. `whole` makes the body of an answer that isn't streamed."""
+
+    __slots__ = (
+        "_encode",
+        "_headers",
+        "_refuse",
+        "_send",
+        "_task",
+        "_waiting",
+        "blocked",
+        "drained",
+    )
+
+    def __init__(
+        self,
+        send: Send,
+        headers: Callable[[Timing], Headers],
+        encode: Callable[[Usage], bytes],
+        refuse: Callable[[int, str, str], tuple[Headers, bytes]],
+    ) -> None:
+        """`headers` are made when the first byte leaves; `encode` makes a whole body.
+
+        `refuse` makes the headers and the body of an error.
+        """
+        self.blocked = False
+        self.drained: Callable[[], None] | None = None
+        """Called when the sink may be written again."""
+        self._send = send
+        self._headers = headers
+        self._encode = encode
+        self._refuse = refuse
+        self._waiting: list[Message] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, timing: Timing) -> None:
+        """Send the headers of a stream."""
+        self._post({"type": "http.response.start", "status": 200, "headers": self._headers(timing)})
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the body."""
+        self._post({"type": "http.response.body", "body": data, "more_body": True})
+
+    def end(self, data: bytes) -> None:
+        """Send the body's last part."""
+        self._post({"type": "http.response.body", "body": data, "more_body": False})
+
+    def whole(self, usage: Usage, timing: Timing) -> None:
+        """Send an answer that isn't streamed."""
+        self._whole(200, self._headers(timing), self._encode(usage))
+
+    def refuse(self, status: int, message: str, code: str) -> None:
+        """Send an error in place of an answer."""
+        self._whole(status, *self._refuse(status, message, code))
+
+    def _whole(self, status: int, headers: Headers, body: bytes) -> None:
+        headers.append((b"content-length", b"%d" % len(body)))
+        self._post({"type": "http.response.start", "status": status, "headers": headers})
+        self._post({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def ready(self) -> None:
+        """Wait until the reader has caught up."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    def _post(self, message: Message) -> None:
+        if self.blocked:
+            self._waiting.append(message)
+            return
+        sending = self._send(message)
+        assert isinstance(sending, Coroutine), "ASGI servers give a coroutine function"
+        try:
+            waits_for = sending.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            # One broken connection must not take the pacer's pass along.
+            log.exception("sending a part of an answer failed")
+            return
+        self.blocked = True
+        self._task = asyncio.ensure_future(self._catch_up(_Begun(sending, waits_for)))
+
+    async def _catch_up(self, begun: _Begun) -> None:
+        try:
+            await begun
+            while self._waiting:
+                await self._send(self._waiting.pop(0))
+        except Exception:
+            log.exception("sending a part of an answer failed")
+            self._waiting.clear()
+        self.blocked = False
+        self._task = None
+        if self.drained is not None:
+            self.drained()
+
+
+class _Begun:
+    """A coroutine that was stepped once by hand, to be awaited for the rest of it."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                yield waits_for
+                waits_for = self._coroutine.send(None)
+            except StopIteration:
+                return

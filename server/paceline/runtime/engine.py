@@ -1,0 +1,300 @@
+"""The server's engine room: profiles at work, and the way from a request to an answer under way.
+
+No HTTP here: a request comes parsed, and its answer goes to a `Sink`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline.core.deployment import EngineDeployment, FlatDeployment
+from paceline.core.encode import StreamEncoder
+from paceline.core.errors import PlanError
+from paceline.core.logprobs import TokenLogprob
+from paceline.core.plan import ChoicePlan, Plan
+from paceline.core.profile import Profile
+from paceline.core.request import GenerationRequest, TextPrompt, TokenPrompt
+from paceline.core.steps import NS_PER_MS
+from paceline.runtime.clock import Clock
+from paceline.runtime.logprobs import LogprobSource
+from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
+from paceline.runtime.pacer import Pacer
+from paceline.runtime.planner import Planner
+from paceline.runtime.profile_files import ProfileRegistry
+from paceline.runtime.prompts import PromptCounter
+from paceline.runtime.records import RecordStore, RequestRecord
+from paceline.runtime.settings import Settings
+from paceline.runtime.stream import Answer, Sink
+from paceline.runtime.text import Ring
+from paceline.runtime.tokenizer import Tokenizer
+
+_IDLE_KEPT = 64
+
+
+class UnknownModelError(Exception):
+    """No profile has the name."""
+
+
+@dataclass(slots=True)
+class _AtWork:
+    """A profile's deployments: the shared one, and the clocks of requests that set their own."""
+
+    profile: Profile
+    shared: EngineDeployment | FlatDeployment
+    own: FlatDeployment
+
+    @property
+    def unfinished(self) -> int:
+        return self.shared.unfinished + self.own.unfinished
+
+
+class LiveEngine:
+    """Everything between a parsed request and its paced bytes. Lives on the event loop."""
+
+    def __init__(self, settings: Settings, registry: ProfileRegistry, clock: Clock) -> None:
+        """Loads the vocabulary, which takes some tenths of a second."""
+        self.settings = settings
+        self.registry = registry
+        self.clock = clock
+        self.tokenizer = Tokenizer()
+        ring = Ring(self.tokenizer)
+        self.counter = PromptCounter(self.tokenizer)
+        self.planner = Planner(self.tokenizer, ring, self.counter)
+        self.metrics = Metrics()
+        self.records = RecordStore(settings.ledger_requests)
+        self.draining = False
+        self._logprobs = LogprobSource(self.tokenizer, ring)
+        self._at_work: dict[str, _AtWork] = {}
+        self._retired: list[_AtWork] = []
+        self._pacer: Pacer | None = None
+        self._register_loads()
+
+    @property
+    def pacer(self) -> Pacer:
+        """The pacer, once `start` has been called on the running event loop."""
+        assert self._pacer is not None, "the engine has not been started"
+        return self._pacer
+
+    def start(self) -> None:
+        """Take up work on the running event loop."""
+        self._pacer = Pacer(self.clock, self.settings.pacer_utilisation)
+
+    def stop(self) -> None:
+        """Break off what is still under way and stop the timer."""
+        if self._pacer is not None:
+            for answer in list(self._pacer.answers):
+                self._pacer.abort(answer, "shutdown")
+            self._pacer.close()
+
+    def break_off(self, message: str) -> None:
+        """End every answer under way with an error that its client can read."""
+        for answer in list(self.pacer.answers):
+            self.pacer.break_off(answer, message)
+
+    # -- profiles ------------------------------------------------------------------------------
+
+    def profile(self, model: str) -> Profile:
+        """The profile that serves a model name. Raises UnknownModelError."""
+        found = self.registry.get(model)
+        if found is None and self.settings.accept_any_model:
+            found = self.registry.get(self.settings.accept_any_model)
+        if found is None:
+            raise UnknownModelError(model)
+        return found
+
+    def reload(self) -> None:
+        """Read the user's profile files again. Streams under way go on as they began.
+
+        Raises ProfileFileError, and then nothing has changed.
+        """
+        self.registry.reload(self.settings.profiles)
+        self._register_loads()
+
+    def _deployments(self, profile: Profile) -> _AtWork:
+        at_work = self._at_work.get(profile.name)
+        if at_work is not None and at_work.profile is profile:
+            return at_work
+        if at_work is not None:
+            self._retired = [old for old in self._retired if old.unfinished]
+            self._retired.append(at_work)
+        shared: EngineDeployment | FlatDeployment
+        if profile.kind == "engine":
+            shared = EngineDeployment(profile, keep_history=True)
+        else:
+            shared = FlatDeployment(profile)
+        own = FlatDeployment(profile, cache=shared.cache)
+        self._at_work[profile.name] = made = _AtWork(profile, shared, own)
+        self._forget_idle()
+        return made
+
+    def _forget_idle(self) -> None:
+        """A client can invent flat rates without end; only so many stay without work."""
+        flat = [name for name, w in self._at_work.items() if w.profile.kind != "engine"]
+        for name in flat[: max(len(flat) - _IDLE_KEPT, 0)]:
+            if not self._at_work[name].unfinished:
+                del self._at_work[name]
+
+    # -- requests ------------------------------------------------------------------------------
+
+    async def plan(self, request: GenerationRequest, profile: Profile) -> Plan:
+        """Count the prompts, off the loop where they are long, and decide the answer.
+
+        Raises PlanError.
+        """
+        rules = profile.prefix_cache
+        block = rules.block_tokens if rules.enabled else 0
+        salt = f"{profile.name}\0{request.cache_key or ''}" if block else ""
+        measured = [
+            await self.counter.measure_async(prompt, block, salt, keep_text=request.echo_prompt)
+            for prompt in request.prompts
+        ]
+        plan = self.planner.plan(request, profile, measured)
+        self._check_room(plan)
+        return plan
+
+    def _check_room(self, plan: Plan) -> None:
+        """Refuse what no replica could ever hold, rather than let it wait for ever."""
+        room = plan.profile.engine.kv_cache_tokens
+        if plan.profile.kind != "engine" or not room:
+            return
+        for choice in plan.choices:
+            needed = plan.prompts[choice.prompt_index].tokens + choice.output_tokens
+            if needed > room:
+                raise PlanError(
+                    f"This request needs {needed} tokens of KV cache and a replica of "
+                    f"{plan.profile.name} has {room}.",
+                    "prompt",
+                    "context_length_exceeded",
+                )
+
+    def logprobs(self, plan: Plan) -> Callable[[ChoicePlan, int, int], list[TokenLogprob]]:
+        """The function that tells an encoder the log probabilities of a plan's tokens."""
+        top = plan.request.top_logprobs or 0
+        source = self._logprobs
+
+        def tokens(choice: ChoicePlan, start: int, stop: int) -> list[TokenLogprob]:
+            return source.tokens(choice.seed, start, choice.pieces.ids(start, stop), top)
+
+        return tokens
+
+    def open(
+        self,
+        plan: Plan,
+        encoder: StreamEncoder | None,
+        sink: Sink,
+        *,
+        request_id: str,
+        endpoint: str,
+        received_ns: int,
+    ) -> Answer:
+        """An answer with its record and its metrics, not yet started."""
+        request, profile = plan.request, plan.profile
+        record = self.records.open(
+            RequestRecord(
+                id=request_id,
+                received_ns=received_ns,
+                created_s=time.time(),
+                endpoint=endpoint,
+                model=request.model,
+                profile=profile.name,
+                stream=request.stream,
+                prompt_tokens=plan.prompt_tokens,
+                output_tokens=plan.completion_tokens,
+                reasoning_tokens=plan.reasoning_tokens,
+            )
+        )
+        return Answer(
+            plan,
+            encoder,
+            sink,
+            metrics=self.profile_metrics(profile),
+            records=self.records,
+            record=record,
+        )
+
+    def profile_metrics(self, profile: Profile) -> ProfileMetrics:
+        """A profile's counters."""
+        return self.metrics.profile(profile.name, "default", profile.limits.context_tokens)
+
+    def start_answer(self, answer: Answer) -> None:
+        """Put an answer to work: on its profile's engine, or on a clock of its own."""
+        plan = answer.plan
+        overrides = plan.request.overrides
+        at_work = self._deployments(plan.profile)
+        if overrides.ttft_ms is None and overrides.rate is None:
+            self.pacer.submit(answer, at_work.shared)
+            return
+        step_ms = 1000.0 / (overrides.rate or plan.profile.ceiling_tok_s)
+        ttft_ms = overrides.ttft_ms
+        if ttft_ms is None:
+            ttft_ms = _idle_ttft_ms(plan)
+        self.pacer.submit(
+            answer,
+            at_work.own,
+            ttft_ns=round(ttft_ms * NS_PER_MS),
+            step_ns=step_ms * NS_PER_MS,
+        )
+
+    def count_prompt(self, prompt: TextPrompt | TokenPrompt) -> int:
+        """Tokens of a bare prompt."""
+        return self.counter.measure(prompt).tokens
+
+    # -- gauges --------------------------------------------------------------------------------
+
+    def _register_loads(self) -> None:
+        """Export gauges for every profile that has a file."""
+        names = {profile.name for profile in self.registry.profiles()}
+        for gone in set(self.metrics.deployments) - names:
+            self.metrics.unregister_load(gone)
+        for profile in self.registry.profiles():
+            engine = profile.engine
+            config = {
+                "block_size": str(profile.prefix_cache.block_tokens),
+                "enable_prefix_caching": str(profile.prefix_cache.enabled),
+                "num_gpu_blocks": str(
+                    engine.kv_cache_tokens // profile.prefix_cache.block_tokens
+                    if engine.kv_cache_tokens
+                    else 0
+                ),
+                "max_num_seqs": str(engine.max_num_seqs),
+                "max_num_batched_tokens": str(engine.max_num_batched_tokens),
+            }
+            self.metrics.register_load(profile.name, self._load_reader(profile.name), config)
+
+    def _load_reader(self, name: str) -> Callable[[], Load]:
+        return lambda: self.load(name)
+
+    def load(self, name: str) -> Load:
+        """What a profile's deployments are doing now, retired ones included."""
+        now_ns = self.clock.now_ns()
+        running = waiting = preemptions = 0
+        used = room = 0.0
+        works = [w for w in self._retired if w.profile.name == name]
+        if name in self._at_work:
+            works.append(self._at_work[name])
+        for work in works:
+            running += work.own.unfinished
+            if isinstance(work.shared, FlatDeployment):
+                running += work.shared.unfinished
+                continue
+            for replica in work.shared.replicas:
+                running += replica.running
+                waiting += replica.waiting
+                preemptions += replica.preemptions
+                used += replica.kv_used(now_ns)
+                room += work.profile.engine.kv_cache_tokens
+            waiting += work.shared.on_the_way
+        return Load(running, waiting, used / room if room else 0.0, preemptions)
+
+
+def _idle_ttft_ms(plan: Plan) -> float:
+    """A first token's time on an idle machine, for a request that sets only its rate."""
+    profile = plan.profile
+    if profile.kind != "engine":
+        return profile.flat_ttft_ms
+    overhead, engine = profile.overhead, profile.engine
+    prefill = plan.prompt_tokens * engine.step_ms_per_prefill_token / engine.data_parallel_size
+    fill = overhead.pipeline_stages * overhead.stage_ms
+    return overhead.api_ms_p50 + fill + prefill + engine.step_ms

@@ -1,0 +1,39 @@
+"""Streams that share a clock: a replica's, or one stream's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paceline.core.steps import StepClock
+from paceline.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from paceline.runtime.stream import Stream
+
+
+class Lane:
+    """The streams of one clock, flushed together when its next boundary is due."""
+
+    __slots__ = ("changed", "clock", "due_ns", "step", "streams")
+
+    def __init__(self, clock: StepClock) -> None:
+        self.clock = clock
+        self.streams: list[Stream] = []
+        self.due_ns = 0
+        self.step = -1
+        self.changed = True
+        """Whether a stream came, or may write again, since the last flush."""
+
+    def flush(self, now_ns: int, clock: Clock) -> None:
+        """Send what has come due, and find when there will be more."""
+        step = self.clock.shown_by(now_ns)
+        if step != self.step or self.changed:
+            self.step, self.changed = step, False
+            gone = False
+            for stream in self.streams:
+                if stream.open and stream.flush(step, clock):
+                    self.changed = True
+                gone = gone or not stream.open
+            if gone:
+                self.streams = [stream for stream in self.streams if stream.open]
+        self.due_ns = now_ns if self.changed else self.clock.next_due(step)

@@ -1,0 +1,320 @@
+"""An answer under way: its sequences, what was sent of each, and whoever listens.
+
+A `Stream` is one choice. A flush is the token path: one call of the encoder, one write, and a
+few additions for the metrics and the request's record, however many tokens it carries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paceline.core.deployment import EngineDeployment, FlatDeployment
+from paceline.core.encode import ChoiceEncoder, StreamEncoder
+from paceline.core.plan import Plan
+from paceline.core.sequence import Sequence
+from paceline.core.usage import Usage
+from paceline.runtime.clock import Clock
+from paceline.runtime.lane import Lane
+from paceline.runtime.metrics import AbortCause, ProfileMetrics
+from paceline.runtime.records import RecordState, RecordStore, RequestRecord, Track
+
+MOST_TOKENS = 1024
+"""In one write: what bounds a stream's unsent bytes when its reader was slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where an answer's time went so far, in seconds; `decode_s` is 0 before its end."""
+
+    overhead_s: float
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    ttft_s: float
+    total_s: float
+
+
+class Sink(Protocol):
+    """Where an answer's bytes go. `blocked` is true while the reader can't take more."""
+
+    blocked: bool
+
+    def begin(self, timing: Timing) -> None:
+        """The first token is there: send the headers of a stream."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the body; never called while blocked, but for an end."""
+        ...
+
+    def end(self, data: bytes) -> None:
+        """Send the body's last part."""
+        ...
+
+    def refuse(self, status: int, message: str, code: str) -> None:
+        """Nothing has left yet and nothing will: send an error."""
+        ...
+
+    def whole(self, usage: Usage, timing: Timing) -> None:
+        """All tokens are there: send an answer that isn't streamed."""
+        ...
+
+
+class Answer:
+    """One request's answer on its way. `received_ns` is when the request arrived."""
+
+    __slots__ = (
+        "_begun_ns",
+        "_left",
+        "deployment",
+        "encoder",
+        "metrics",
+        "plan",
+        "received_ns",
+        "record",
+        "records",
+        "seqs",
+        "sink",
+        "streams",
+        "under_way",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        encoder: StreamEncoder | None,
+        sink: Sink,
+        *,
+        metrics: ProfileMetrics,
+        records: RecordStore,
+        record: RequestRecord,
+    ) -> None:
+        """Without an encoder the answer isn't streamed."""
+        self.plan = plan
+        self.encoder = encoder
+        self.sink = sink
+        self.metrics = metrics
+        self.records = records
+        self.record = record
+        self.received_ns = record.received_ns
+        self.deployment: EngineDeployment | FlatDeployment | None = None
+        self.under_way: dict[Answer, None] | None = None
+        """Where its driver keeps it until it is over."""
+        self.seqs: list[Sequence] = []
+        self.streams: list[Stream] = []
+        self._left = len(plan.choices)
+        self._begun_ns = 0
+        prompt = -1
+        for slot, choice in enumerate(plan.choices):
+            measured = plan.prompts[choice.prompt_index]
+            stream = Stream(self, encoder.choices[slot] if encoder is not None else None)
+            stream.track = records.track(record, choice.index, choice.pieces)
+            seq = Sequence(
+                measured.tokens,
+                choice.output_tokens,
+                key=choice.seed,
+                blocks=measured.blocks,
+                follows=choice.prompt_index == prompt,
+                owner=stream,
+            )
+            prompt = choice.prompt_index
+            stream.seq = seq
+            self.seqs.append(seq)
+            self.streams.append(stream)
+
+    @property
+    def over(self) -> bool:
+        """Whether all of it was sent, or nobody wants it any more."""
+        return not self._left
+
+    def usage(self) -> Usage:
+        """The answer's token counts; the cached ones are known once its prefill has begun."""
+        plan = self.plan
+        deployment = self.deployment
+        cached = written = 0
+        for seq in self.seqs:
+            if deployment is not None and not seq.follows:
+                cached += seq.cached_tokens
+                written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
+        return Usage(
+            prompt_tokens=plan.prompt_tokens,
+            completion_tokens=plan.completion_tokens,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=plan.reasoning_tokens,
+        )
+
+    def timing(self, now_ns: int) -> Timing:
+        """Where the time went up to now, by the choice that came first."""
+        seq = min((s for s in self.seqs if s.first_ns >= 0), key=lambda s: s.first_ns)
+        end_ns = max((s.end_ns for s in self.seqs), default=-1)
+        begun_ns = self._begun_ns or seq.first_ns
+        return Timing(
+            overhead_s=(seq.engine_ns - self.received_ns) / 1e9,
+            queue_s=(seq.admitted_ns - seq.engine_ns) / 1e9,
+            prefill_s=(seq.first_ns - seq.admitted_ns) / 1e9,
+            decode_s=max(end_ns - seq.first_ns, 0) / 1e9,
+            ttft_s=(begun_ns - self.received_ns) / 1e9,
+            total_s=(now_ns - self.received_ns) / 1e9,
+        )
+
+    def no_engine(self, now_ns: int) -> None:
+        """Have all tokens there at `now_ns`, without any engine."""
+        for seq in self.seqs:
+            seq.engine_ns = seq.admitted_ns = seq.first_ns = seq.end_ns = now_ns
+
+    def begin(self, now_ns: int) -> None:
+        """The first token of any channel leaves."""
+        if self._begun_ns:
+            return
+        self._begun_ns = now_ns
+        timing = self.timing(now_ns)
+        self._count_prompt(timing)
+        self.sink.begin(timing)
+
+    def choice_done(self, data: bytes, now_ns: int) -> None:
+        """A choice's last bytes; with the last choice's goes the end of the answer."""
+        self._left -= 1
+        if self._left:
+            self.sink.write(data)
+            return
+        assert self.encoder is not None, "only streams have parts"
+        self.sink.end(data + self.encoder.end(self.usage()))
+        self._close(now_ns)
+
+    def whole_done(self, now_ns: int) -> None:
+        """One more choice of an answer that isn't streamed is complete."""
+        self._left -= 1
+        if self._left:
+            return
+        timing = self.timing(now_ns)
+        self._count_prompt(timing)
+        self.metrics.generated(self.plan.completion_tokens)
+        self._close(now_ns)
+        self.sink.whole(self.usage(), timing)
+
+    def abort(self, now_ns: int, cause: AbortCause) -> None:
+        """Nobody waits for the rest."""
+        self._left = 0
+        for stream in self.streams:
+            stream.open = False
+        self.metrics.aborted(cause)
+        self._note()
+        state: RecordState = "failed" if cause == "error" else "aborted"
+        self.records.close(self.record, now_ns, state=state)
+
+    def fail(self, status: int, message: str, code: str) -> None:
+        """Tell the client of an answer that was broken off: by status where nothing has left."""
+        if self.encoder is not None and self._begun_ns:
+            self.sink.end(self.encoder.fail(status, message, code))
+        else:
+            self.sink.refuse(status, message, code)
+
+    def _count_prompt(self, timing: Timing) -> None:
+        usage = self.usage()
+        self.metrics.prefilled(usage.prompt_tokens, usage.cached_tokens)
+        self.metrics.first_token(timing.ttft_s)
+
+    def _close(self, now_ns: int) -> None:
+        plan = self.plan
+        timing = self.timing(now_ns)
+        longest = max(choice.output_tokens for choice in plan.choices)
+        begun_ns = self._begun_ns or min(s.first_ns for s in self.seqs)
+        reason = plan.choices[0].finish_reason
+        self.metrics.finished(
+            reason,
+            prompt_tokens=plan.prompt_tokens,
+            generation_tokens=plan.completion_tokens,
+            e2e_s=timing.total_s,
+            queue_s=timing.queue_s,
+            prefill_s=timing.prefill_s,
+            decode_s=timing.decode_s,
+            tpot_s=(now_ns - begun_ns) / 1e9 / (longest - 1) if longest > 1 else None,
+            n=plan.request.n,
+            max_tokens=plan.request.max_tokens,
+        )
+        self._note()
+        self.records.close(self.record, now_ns, finish_reason=reason)
+        if self.under_way is not None:
+            self.under_way.pop(self, None)
+
+    def _note(self) -> None:
+        """Copy what is known of the times into the record."""
+        record = self.record
+        started = [s for s in self.seqs if s.first_ns >= 0]
+        if not started:
+            return
+        seq = min(started, key=lambda s: s.first_ns)
+        record.engine_arrived_ns = seq.engine_ns
+        record.admitted_ns = seq.admitted_ns
+        record.first_due_ns = seq.first_ns
+        record.last_due_ns = max(s.end_ns for s in self.seqs)
+        record.cached_tokens = sum(s.cached_tokens for s in self.seqs if not s.follows)
+
+
+class Stream:
+    """One choice of an answer; `sent` counts its tokens that have left."""
+
+    __slots__ = ("_last_ns", "answer", "encoder", "lane", "open", "sent", "seq", "track")
+
+    seq: Sequence
+    track: Track
+
+    def __init__(self, answer: Answer, encoder: ChoiceEncoder | None) -> None:
+        self.answer = answer
+        self.encoder = encoder
+        self.lane: Lane | None = None
+        """Its own lane, where it shares its clock with nobody."""
+        self.sent = 0
+        self.open = True
+        self._last_ns = 0
+
+    def flush(self, step: int, clock: Clock) -> bool:
+        """Send the tokens that boundary `step` has brought; true when more than fits is due."""
+        seq, sent = self.seq, self.sent
+        count = seq.tokens_by(step)
+        if count <= sent:
+            return False
+        if self.answer.sink.blocked:
+            return False
+        behind = count - sent > MOST_TOKENS
+        if behind:
+            count = sent + MOST_TOKENS
+        self.emit(count, seq.due(sent), clock.now_ns())
+        return behind
+
+    def emit(self, count: int, due_ns: int, now_ns: int) -> None:
+        """Send the tokens up to `count`, the oldest of which was due at `due_ns`."""
+        sent, answer, encoder = self.sent, self.answer, self.encoder
+        assert encoder is not None, "only streams are sent in parts"
+        data = encoder.tokens(sent, count)
+        if not sent:
+            answer.begin(now_ns)
+        self.sent = count
+        if not data:
+            answer.metrics.generated(count - sent)
+        elif self._last_ns:
+            gap_ns, self._last_ns = now_ns - self._last_ns, now_ns
+            answer.metrics.observe_flush(count - sent, gap_ns / 1e9, (now_ns - due_ns) / 1e9)
+        else:
+            self._last_ns = now_ns
+            answer.metrics.observe_first_flush(count - sent, (now_ns - due_ns) / 1e9)
+        self.track.add(count - sent, due_ns, now_ns)
+        if count == self.seq.output_tokens:
+            self.open = False
+            answer.choice_done(data + encoder.close(), now_ns)
+        elif data:
+            answer.sink.write(data)
+
+    def complete(self, now_ns: int) -> None:
+        """All tokens are there and none was to be streamed."""
+        self.open = False
+        answer = self.answer
+        seq = self.seq
+        if self.encoder is None:
+            self.track.add(seq.output_tokens, seq.end_ns, now_ns)
+            answer.whole_done(now_ns)
+        else:
+            answer.begin(now_ns)
+            answer.choice_done(self.encoder.close(), now_ns)

@@ -1,0 +1,86 @@
+"""Running the application: a uvicorn that says when it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import resource
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from paceline.app import App
+from paceline.runtime.profile_files import ProfileFileError
+from paceline.runtime.settings import Settings
+
+log = logging.getLogger("paceline")
+
+_BACKLOG = 16_384
+_LAST_WORDS_S = 1.0
+"""After the time of grace, for the last bytes to leave."""
+
+
+class Server(uvicorn.Server):
+    """A server whose application hears of a signal before its connections are waited for."""
+
+    def __init__(self, app: App, sockets: list[socket.socket] | None = None) -> None:
+        settings = app.settings
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_level=settings.log_level,
+            access_log=settings.access_log,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=max(1, round(settings.keepalive_s)),
+            timeout_graceful_shutdown=round(settings.grace_s + _LAST_WORDS_S + 0.5),
+        )
+        super().__init__(config)
+        self._app = app
+        self._told = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop gracefully on the first signal, at once on the second."""
+        super().handle_exit(sig, frame)
+        if not self._told:
+            self._told = True
+            self._app.drain()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and reload the profiles on SIGHUP from then on."""
+        await super().startup(sockets)
+        with contextlib.suppress(NotImplementedError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        try:
+            self._app.engine.reload()
+            log.info("profiles reloaded")
+        except ProfileFileError as error:
+            log.error("profiles not reloaded: %s", error)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until told to stop. Raises ProfileFileError for a profile that can't be used."""
+    _more_files()
+    # The default collects every 700 objects; a thousand streams' worth of live ones is walked
+    # again and again, and each walk is a gap in every stream.
+    gc.set_threshold(50_000, 50, 100)
+    Server(App(settings)).run()
+
+
+def _more_files() -> None:
+    """Let the process have as many connections as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
