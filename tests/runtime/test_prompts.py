@@ -20,6 +20,7 @@ MESSAGES = st.builds(
     role=st.sampled_from(["system", "user", "assistant", "developer"]),
     text=TEXTS,
     fixed_tokens=st.sampled_from([0, 0, 0, 1, 85]),
+    name=st.sampled_from(["", "", "", "ann", "weather_tool"]),
 )
 CHATS = st.builds(ChatPrompt, st.lists(MESSAGES, max_size=6).map(tuple))
 PROMPTS: st.SearchStrategy[Prompt] = st.one_of(
@@ -51,7 +52,11 @@ def test_a_chat_is_counted_by_the_published_recipe(
     tokenizer: Tokenizer, prompt: ChatPrompt
 ) -> None:
     expected = 3 + sum(
-        3 + tokenizer.count(m.role) + tokenizer.count(m.text) + m.fixed_tokens
+        3
+        + tokenizer.count(m.role)
+        + tokenizer.count(m.text)
+        + m.fixed_tokens
+        + (1 + tokenizer.count(m.name) if m.name else 0)
         for m in prompt.messages
     )
     assert PromptCounter(tokenizer).measure(prompt, 16).tokens == expected

@@ -306,6 +306,7 @@ def test_every_role_is_taken_in_any_order() -> None:
         ({"role": "tool", "content": "x"}, "messages[0].tool_call_id"),
         ({"role": "function", "content": "x"}, "messages[0].name"),
         ({"role": "user", "content": "x", "name": 4}, "messages[0].name"),
+        ({"role": "user", "content": "x", "name": "n" * 65}, "messages[0].name"),
         ({"role": "assistant", "tool_calls": {}}, "messages[0].tool_calls"),
         ({"role": "assistant", "tool_calls": [{}]}, "messages[0].tool_calls[0].id"),
         (
