@@ -106,6 +106,7 @@ def test_one_stop_string_and_none() -> None:
         ({"messages": ["hi"]}, "messages[0]", "invalid_type"),
         ({"temperature": -1}, "temperature", "decimal_below_min_value"),
         ({"temperature": 2.1}, "temperature", "decimal_above_max_value"),
+        ({"temperature": 10**400}, "temperature", "decimal_above_max_value"),
         ({"temperature": "warm"}, "temperature", "invalid_type"),
         ({"temperature": True}, "temperature", "invalid_type"),
         ({"temperature": float("nan")}, "temperature", "invalid_value"),

@@ -127,7 +127,7 @@ def number(low: float, high: float, *, above: bool = False) -> Check:
     def check(value: Any, path: str) -> float:
         if type(value) is not float and type(value) is not int:
             raise wrong_type(path, "a number", value)
-        if not math.isfinite(value):
+        if type(value) is float and not math.isfinite(value):
             raise wrong_value(path, "a finite number", value)
         if value < low or (above and value == low):
             bound = f"above {low:g}" if above else f"at least {low:g}"
