@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from paceline.core.profile import Profile
 from paceline.core.request import GenerationRequest
+from paceline.core.tools import Tool
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
@@ -50,8 +51,27 @@ class Pieces(Protocol):
 
 
 @dataclass(slots=True)
+class CallPlan:
+    """One tool call: its head (the name and what frames it), then its arguments or input.
+
+    `tool` is what it calls; `id` is unique in the conversation. A call's first `head_tokens`
+    tokens show nothing; those of `arguments` follow.
+    """
+
+    id: str
+    tool: Tool
+    arguments: Pieces
+    head_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of the call."""
+        return self.head_tokens + len(self.arguments)
+
+
+@dataclass(slots=True)
 class ChoicePlan:
-    """One choice: `reasoning_tokens` first, then the visible `pieces`."""
+    """One choice: `reasoning_tokens` first, then the visible `pieces`, then the tool `calls`."""
 
     index: int
     prompt_index: int
@@ -62,11 +82,13 @@ class ChoicePlan:
     """The reasoning's own text, where it is shown; its length is `reasoning_tokens`."""
     seed: int = 0
     """Keys whatever else is drawn for this choice (logprobs)."""
+    calls: list[CallPlan] = field(default_factory=list)
 
     @property
     def output_tokens(self) -> int:
         """All tokens the choice generates, hidden ones included."""
-        return self.reasoning_tokens + len(self.pieces)
+        said = self.reasoning_tokens + len(self.pieces)
+        return said + sum(call.tokens for call in self.calls) if self.calls else said
 
 
 @dataclass(slots=True)

@@ -6,7 +6,10 @@ request came in. Only immutable values live here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from paceline.core.tools import AUTO, OutputFormat, Tool, ToolChoice
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Reasoning efforts, least first (OpenAI's `reasoning_effort`, with Codex's two on top)."""
@@ -97,5 +100,12 @@ class GenerationRequest:
     stream: bool = False
     include_usage: bool = False
     continuous_usage: bool = False
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = AUTO
+    parallel_tool_calls: bool = True
+    max_tool_calls: int | None = None
+    output_format: OutputFormat | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The request's headers by lower-case name, without credentials, for scripts to match."""
     overrides: Overrides = NO_OVERRIDES
     unknown: tuple[str, ...] = field(default=())

@@ -131,11 +131,11 @@ class Generate:
             show = request.show_reasoning
         logprobs = engine.logprobs(plan) if request.top_logprobs is not None else None
 
-        def headers(timing: Timing) -> Headers:
-            made = api_headers(
-                sse.CONTENT_TYPE.encode() if request.stream else JSON, rid, timing.total_s
-            )
-            made.append(server_timing(timing))
+        def headers(timing: Timing | None) -> Headers:
+            spent_s = self._since(received_ns) if timing is None else timing.total_s
+            made = api_headers(sse.CONTENT_TYPE.encode() if request.stream else JSON, rid, spent_s)
+            if timing is not None:
+                made.append(server_timing(timing))
             made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
             if request.stream:
                 made += _SSE_HEADERS
@@ -168,9 +168,11 @@ class Generate:
             plan, encoder, sink, request_id=rid, endpoint=dialect.path, received_ns=received_ns
         )
         if instant.is_instant(plan):
+            answer.open_early()
             await instant.deliver(engine, answer, sink, receive)
             return
         sink.drained = lambda: engine.pacer.resume(answer)
+        answer.open_early()
         engine.start_answer(answer)
         # All that can come now is the client's leaving, or the end of the answer.
         while (await receive())["type"] != "http.disconnect":

@@ -39,7 +39,7 @@ class AsgiSink:
     def __init__(
         self,
         send: Send,
-        headers: Callable[[Timing], Headers],
+        headers: Callable[[Timing | None], Headers],
         encode: Callable[[Usage], bytes],
         refuse: Callable[[int, str, str], tuple[Headers, bytes]],
     ) -> None:
@@ -57,7 +57,7 @@ class AsgiSink:
         self._waiting: list[Message] = []
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, timing: Timing) -> None:
+    def begin(self, timing: Timing | None) -> None:
         """Send the headers of a stream."""
         self._post({"type": "http.response.start", "status": 200, "headers": self._headers(timing)})
 

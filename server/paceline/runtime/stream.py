@@ -40,8 +40,8 @@ class Sink(Protocol):
 
     blocked: bool
 
-    def begin(self, timing: Timing) -> None:
-        """The first token is there: send the headers of a stream."""
+    def begin(self, timing: Timing | None) -> None:
+        """Send the headers of a stream; None where they leave before its first token."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -66,6 +66,7 @@ class Answer:
 
     __slots__ = (
         "_begun_ns",
+        "_headers_sent",
         "_left",
         "deployment",
         "encoder",
@@ -105,6 +106,7 @@ class Answer:
         self.streams: list[Stream] = []
         self._left = len(plan.choices)
         self._begun_ns = 0
+        self._headers_sent = False
         prompt = -1
         for slot, choice in enumerate(plan.choices):
             measured = plan.prompts[choice.prompt_index]
@@ -171,7 +173,17 @@ class Answer:
         self._begun_ns = now_ns
         timing = self.timing(now_ns)
         self._count_prompt(timing)
-        self.sink.begin(timing)
+        if not self._headers_sent:
+            self._headers_sent = True
+            self.sink.begin(timing)
+
+    def open_early(self) -> None:
+        """Send what a dialect has to say before any token, if it has something to say."""
+        opening = self.encoder.start() if self.encoder is not None else b""
+        if opening:
+            self._headers_sent = True
+            self.sink.begin(None)
+            self.sink.write(opening)
 
     def choice_done(self, data: bytes, now_ns: int) -> None:
         """A choice's last bytes; with the last choice's goes the end of the answer."""
@@ -206,7 +218,7 @@ class Answer:
 
     def fail(self, status: int, message: str, code: str) -> None:
         """Tell the client of an answer that was broken off: by status where nothing has left."""
-        if self.encoder is not None and self._begun_ns:
+        if self.encoder is not None and self._headers_sent:
             self.sink.end(self.encoder.fail(status, message, code))
         else:
             self.sink.refuse(status, message, code)
