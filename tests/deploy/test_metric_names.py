@@ -9,9 +9,10 @@ import pytest
 import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
-from paceline.runtime.exposition import Exposition
-from paceline.runtime.metrics import Load, Metrics
+from paceline.app import App
+from paceline.runtime.settings import Settings
 from tests.deploy.dashboard import expressions
 from tests.deploy.promql import label_names, metric_names
 
@@ -26,50 +27,46 @@ def alert_expressions() -> list[str]:
     return [rule["expr"] for group in groups for rule in group["rules"]]
 
 
+@pytest.fixture(scope="module")
 def scrape() -> list[Metric]:
-    """What Prometheus reads from a server after one streamed request and one that was cut."""
-    metrics = Metrics()
-    metrics.register_load("gpu-40", lambda: Load(running=1, waiting=2), {"block_size": "16"})
-    found = metrics.profile("gpu-40", "default", 1000)
-    found.prefilled(10, cached_tokens=4)
-    found.first_token(0.2)
-    found.observe_first_flush(1, 0.001)
-    found.observe_flush(2, 0.025, 0.001)
-    found.finished(
-        "stop",
-        prompt_tokens=10,
-        generation_tokens=3,
-        e2e_s=0.25,
-        queue_s=0.1,
-        prefill_s=0.1,
-        decode_s=0.05,
-        tpot_s=0.025,
-    )
-    found.aborted("client_gone")
-    body, _content_type = Exposition(metrics).render()
-    return list(text_string_to_metric_families(body.decode()))
+    """What Prometheus reads from a server after a streamed request and a whole one."""
+    with TestClient(App(Settings())) as client:
+        for stream in (True, False):
+            answer = client.post(
+                "/v1/chat/completions",
+                json={
+                    "model": "instant",
+                    "messages": [{"role": "user", "content": "Tell me about the sea."}],
+                    "max_completion_tokens": 20,
+                    "stream": stream,
+                },
+            )
+            assert answer.status_code == 200
+        return list(text_string_to_metric_families(client.get("/metrics").text))
 
 
-def exported() -> dict[str, set[str]]:
+def exported(scrape: list[Metric]) -> dict[str, set[str]]:
     """Name of each series to its labels."""
-    return {s.name: set(s.labels) for family in scrape() for s in family.samples}
+    return {s.name: set(s.labels) for family in scrape for s in family.samples}
 
 
 @pytest.mark.parametrize("expression", sorted({*expressions(), *alert_expressions()}))
-def test_a_query_selects_series_that_a_server_exports(expression: str) -> None:
-    series = exported()
+def test_a_query_selects_series_that_a_server_exports(
+    expression: str, scrape: list[Metric]
+) -> None:
+    series = exported(scrape)
     names = metric_names(expression) - SCRAPE_METRICS
     assert names <= set(series)
     for name in names:
         assert label_names(expression) <= series[name] | SCRAPE_LABELS
 
 
-def test_late_is_within_what_the_histogram_can_tell() -> None:
+def test_late_is_within_what_the_histogram_can_tell(scrape: list[Metric]) -> None:
     # histogram_quantile never answers more than the last finite bound: an alert above it
     # could not ring.
     bounds = {
         float(sample.labels["le"])
-        for family in scrape()
+        for family in scrape
         for sample in family.samples
         if sample.name == "paceline_pacing_lag_seconds_bucket"
     }
