@@ -105,7 +105,7 @@ class GenerationRequest:
     parallel_tool_calls: bool = True
     max_tool_calls: int | None = None
     output_format: OutputFormat | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The request's headers by lower-case name, without credentials, for scripts to match."""
     overrides: Overrides = NO_OVERRIDES
     unknown: tuple[str, ...] = field(default=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ToolKind = Literal["function", "custom", "builtin"]
@@ -22,7 +22,7 @@ class Tool:
 
     name: str
     kind: ToolKind = "function"
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
     strict: bool = False
     description: str = ""
     type: str = "function"
@@ -51,6 +51,6 @@ class OutputFormat:
     """A form for the visible text; None in a request means free text."""
 
     kind: Literal["json_object", "json_schema"]
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
     name: str = ""
     strict: bool = False
