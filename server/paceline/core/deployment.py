@@ -159,7 +159,8 @@ class EngineDeployment:
     def _schedule(self) -> None:
         next_ns = self._arrivals[0][0] if self._arrivals else FOREVER
         for replica in self.replicas:
-            next_ns = min(next_ns, replica.next_ns)
+            if replica.next_ns < next_ns:
+                next_ns = replica.next_ns
         self.next_ns = next_ns
 
 

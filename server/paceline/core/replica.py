@@ -52,6 +52,7 @@ class Replica:
         self._disaggregated = engine.disaggregated_prefill
         self._stall_ns = variation.stall_ms * NS_PER_MS
         self._stall_every = variation.stall_every_steps
+        self._stall_step = -1
         jitter = None
         if variation.jitter:
             jitter = jitter_table(variation.jitter, self._step_ns, index << 20)
@@ -178,7 +179,8 @@ class Replica:
             self._drop(step)
         if self._joining:
             self._begin_decode(step, now_ns)
-        self._finish(step, now_ns)
+        if self._ends and self._ends[0][0] <= step:
+            self._finish(step, now_ns)
         if self._queue:
             self._admit(now_ns)
         if self._kv_room < FOREVER:
@@ -198,8 +200,10 @@ class Replica:
         if self._prefilling:
             head = self._prefilling[0].to_prefill
             whole = (head - 1) // self._chunk
-            prefill = self._chunk if whole else min(self._chunk, self._backlog)
-            last = min(last, step + max(whole, 1))
+            prefill = self._backlog if self._backlog < self._chunk else self._chunk
+            until = step + (whole or 1)
+            if until < last:
+                last = until
         batch = self._decoding if self._disaggregated else self.running
         step_ns = self._step_ns + batch * self._seq_ns + prefill * self._prefill_ns
         growth_ns = 0.0
@@ -208,14 +212,17 @@ class Replica:
             step_ns += self._kv * self._kv_ns
             growth_ns = grown * self._kv_ns
         if self._kv_room < FOREVER and grown:
-            last = min(last, step + max(int((self._kv_room - self._kv) / grown), 1))
+            until = step + max(int((self._kv_room - self._kv) / grown), 1)
+            if until < last:
+                last = until
         if self._stall_every:
-            stall = self._next_stall(step)
-            if stall == step:
+            if self._stall_step < step:
+                self._stall_step = self._next_stall(step)
+            if self._stall_step == step:
                 step_ns += self._stall_ns
                 last = step + 1
-            else:
-                last = min(last, stall)
+            elif self._stall_step < last:
+                last = self._stall_step
         self._run_prefill = prefill
         self._next_step = last
         self.clock.restart(step, now_ns, step_ns, growth_ns)

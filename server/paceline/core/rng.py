@@ -47,6 +47,6 @@ def lognormal(key: int, p50: float, p90: float) -> float:
 
     Where p50 is 0 the answer is 0; where p90 equals p50 it is that value.
     """
-    if p50 <= 0.0:
-        return 0.0
+    if p50 <= 0.0 or p90 == p50:
+        return p50 if p50 > 0.0 else 0.0
     return p50 * math.exp(normal(key) / _Z90 * math.log(p90 / p50))
