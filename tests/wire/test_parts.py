@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,13 +46,13 @@ def test_runs_cover_each_token_once(choice: ChoicePlan, data: st.DataObject) -> 
     cuts = data.draw(st.lists(st.integers(0, total), max_size=6))
     edges = sorted({0, total, *cuts})
     seen: dict[tuple[str, int], int] = {}
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         runs = spans(choice, start, stop)
         assert sum(run.j - run.i for run in runs) == stop - start
         for run in runs:
             assert run.i < run.j
-            assert seen.get((run.kind, run.index), 0) == run.i
-            seen[run.kind, run.index] = run.j
+            assert seen.get((run.kind, run.call), 0) == run.i
+            seen[run.kind, run.call] = run.j
     assert seen.get(("reasoning", 0), 0) == choice.reasoning_tokens
     assert seen.get(("text", 0), 0) == len(choice.pieces)
     for index, call in enumerate(choice.calls):

@@ -17,14 +17,14 @@ PartKind = Literal["reasoning", "text", "head", "arguments"]
 class Span(NamedTuple):
     """Tokens i..j of one part, numbered within the part.
 
-    `index` is the call's place in `ChoicePlan.calls` for `head` and `arguments`, else 0. A `head`
+    `call` is the call's place in `ChoicePlan.calls` for `head` and `arguments`, else 0. A `head`
     shows nothing by itself: a call is to be opened (its id and name told) once its last head
     token is out, that is with the span whose `j` is the call's `head_tokens`. Every planned call
     has at least one head token, so each is opened, even where a limit cuts its arguments to none.
     """
 
     kind: PartKind
-    index: int
+    call: int
     i: int
     j: int
 
@@ -43,7 +43,7 @@ def spans(choice: ChoicePlan, start: int, stop: int) -> list[Span]:
         if stop <= at:
             return found
     end = at + len(choice.pieces)
-    if start < end and stop > at:
+    if max(start, at) < min(stop, end):
         found.append(Span("text", 0, max(start, at) - at, min(stop, end) - at))
     if stop <= end or not choice.calls:
         return found
@@ -51,10 +51,11 @@ def spans(choice: ChoicePlan, start: int, stop: int) -> list[Span]:
     for index, call in enumerate(choice.calls):
         if stop <= at:
             break
-        for kind, size in (("head", call.head_tokens), ("arguments", len(call.arguments))):
-            end = at + size
-            if start < end and stop > at:
-                i, j = max(start, at) - at, min(stop, end) - at
-                found.append(Span("head" if kind == "head" else "arguments", index, i, j))
-            at = end
+        end = at + call.head_tokens
+        if max(start, at) < min(stop, end):
+            found.append(Span("head", index, max(start, at) - at, min(stop, end) - at))
+        at, end = end, end + len(call.arguments)
+        if max(start, at) < min(stop, end):
+            found.append(Span("arguments", index, max(start, at) - at, min(stop, end) - at))
+        at = end
     return found
