@@ -72,9 +72,9 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> None:
     """Serve until told to stop. Raises ProfileFileError for a profile that can't be used."""
     _more_files()
-    # The default collects every 700 objects; a thousand streams' worth of live ones is walked
-    # again and again, and each walk is a gap in every stream.
-    gc.set_threshold(50_000, 50, 100)
+    # The default looks every 700 objects, and so walks a thousand streams' worth of live ones
+    # again and again; each walk is a gap in every stream.
+    gc.set_threshold(20_000, 10, 10)
     Server(App(settings)).run()
 
 

@@ -198,13 +198,16 @@ class Pacer:
         started, ended = deployment.drain()
         private = isinstance(deployment, FlatDeployment)
         for seq in started:
-            stream: Stream = seq.owner
-            if stream.open and stream.encoder is not None:
+            stream: Stream | None = seq.owner
+            if stream is not None and stream.open and stream.encoder is not None:
                 self._join(stream, private=private)
         now_ns = self._clock.now_ns()
         for seq in ended:
             # A stream that has tokens ends with the flush of its last one.
-            if seq.state is State.FINISHED and not (seq.owner.encoder and seq.output_tokens):
+            owner: Stream | None = seq.owner
+            if owner is None or seq.state is not State.FINISHED:
+                continue
+            if owner.encoder is None or not seq.output_tokens:
                 if seq.end_ns <= now_ns:
                     self._complete(seq)
                 else:
@@ -230,6 +233,6 @@ class Pacer:
         self._wake(stream.seq.first_ns)
 
     def _complete(self, seq: Sequence) -> None:
-        stream: Stream = seq.owner
-        if stream.open:
+        stream: Stream | None = seq.owner
+        if stream is not None and stream.open:
             stream.complete(self._clock.now_ns())

@@ -6,6 +6,7 @@ few additions for the metrics and the request's record, however many tokens it c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,9 +37,13 @@ class Timing:
 
 
 class Sink(Protocol):
-    """Where an answer's bytes go. `blocked` is true while the reader can't take more."""
+    """Where an answer's bytes go.
+
+    `blocked` is true while the reader can't take more; `drained` is called when it can again.
+    """
 
     blocked: bool
+    drained: Callable[[], None] | None
 
     def begin(self, timing: Timing | None) -> None:
         """Send the headers of a stream; None where they leave before its first token."""
@@ -215,6 +220,7 @@ class Answer:
         self._note()
         state: RecordState = "failed" if cause == "error" else "aborted"
         self.records.close(self.record, now_ns, state=state)
+        self._release()
 
     def fail(self, status: int, message: str, code: str) -> None:
         """Tell the client of an answer that was broken off: by status where nothing has left."""
@@ -248,8 +254,19 @@ class Answer:
         )
         self._note()
         self.records.close(self.record, now_ns, finish_reason=reason)
+        self._release()
+
+    def _release(self) -> None:
+        """Part from everything that points back here, so that it is freed now and not by the
+        collector, which would find it late: it looks seldom, to spare the streams its pauses.
+        """
         if self.under_way is not None:
             self.under_way.pop(self, None)
+        for stream in self.streams:
+            stream.seq.owner = None
+            stream.lane = None
+        self.streams = []
+        self.sink.drained = None
 
     def _note(self) -> None:
         """Copy what is known of the times into the record."""
