@@ -243,3 +243,20 @@ def test_aliases() -> None:
     registry = ProfileRegistry(PROFILES.values())
     assert registry.get("gpt-5.6") is PROFILES["gpt-5.6-sol"]
     assert registry.get("sol-ultrafast") is PROFILES["gpt-5.6-sol-ultrafast"]
+
+
+def test_tiers() -> None:
+    tiers = {name: dict(p.tiers) for name, p in PROFILES.items() if p.tiers}
+    fast = {m: f"gpt-5.6-{m}-api-fast" for m in ("sol", "terra", "luna")}
+    assert tiers == {
+        **{
+            f"gpt-5.6-{m}": {
+                "fast": name,
+                "priority": name,
+                **({"ultrafast": "gpt-5.6-sol-ultrafast"} if m == "sol" else {}),
+                "flex": f"gpt-5.6-{m}",
+            }
+            for m, name in fast.items()
+        },
+        "claude-opus-4-8": {"fast": "claude-opus-4-8-fast"},
+    }

@@ -62,6 +62,17 @@ def test_file_and_folder(tmp_path: Path) -> None:
             "limits.context_tokens",
             "must be at least 1",
         ),
+        ("tiers = 3\n" + PROFILE.format(name="x", models="[]", step="5.0"), "tiers", "a table"),
+        (
+            "tiers = { warp = 'x' }\n" + PROFILE.format(name="x", models="[]", step="5.0"),
+            "tiers.warp",
+            "unknown tier; known are fast",
+        ),
+        (
+            "tiers = { fast = 3 }\n" + PROFILE.format(name="x", models="[]", step="5.0"),
+            "tiers.fast",
+            "the name of a profile",
+        ),
         (PROFILE.format(name="flat-40", models="[]", step="5.0"), "name", "needs no file"),
         (PROFILE.format(name="x", models='["instant"]', step="5.0"), "name", "needs no file"),
         (PROFILE.format(name="a b", models="[]", step="5.0"), "name", "without spaces"),
@@ -250,3 +261,17 @@ def test_summary_first_token_counts_overhead_fill_and_queue() -> None:
     assert pipeline.first_token_ms == pytest.approx(300 + 85 * 4 / 3, abs=0.01)
     assert pipeline.first_token_class == "hypothesis"
     assert summary(shipped("gpt-5.6-sol-busy-day")).first_token_ms == 11_500.0
+
+
+def test_tiers_lead_to_profiles_that_are_there(tmp_path: Path) -> None:
+    slow = write(tmp_path, "slow")
+    slow.write_text('tiers = { fast = "quick" }\n' + slow.read_text("utf-8"), "utf-8")
+    with pytest.raises(ProfileFileError, match=r"slow: tiers\.fast: there is no profile 'quick'"):
+        ProfileRegistry(load_profiles([slow]))
+    quick = write(tmp_path, "quick")
+    registry = ProfileRegistry(load_profiles([slow, quick]))
+    found = registry.get("slow")
+    assert found is not None
+    assert found.tiers == {"fast": "quick"}
+    slow.write_text(slow.read_text("utf-8").replace('"quick"', '"flat-9"'), "utf-8")
+    assert ProfileRegistry(load_profiles([slow])).get("slow") is not None

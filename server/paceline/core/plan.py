@@ -111,6 +111,8 @@ class Plan:
     profile: Profile
     prompts: list[PromptPlan]
     choices: list[ChoicePlan] = field(default_factory=list)
+    tier: str = "default"
+    """The service tier that really serves it, in the words of an answer."""
 
     @property
     def prompt_tokens(self) -> int:

@@ -15,6 +15,14 @@ from typing import Any, Literal, get_args
 SourceClass = Literal["official", "measured", "estimate", "hypothesis"]
 SOURCE_CLASSES: tuple[SourceClass, ...] = get_args(SourceClass)
 
+SERVED_AS = {
+    "fast": "priority",
+    "priority": "priority",
+    "ultrafast": "ultrafast",
+    "flex": "flex",
+}
+"""The tiers that a caller can ask for beside the default one, and what an answer calls each."""
+
 _ROUNDING = 1e-5
 """How far a rate made of rounded numbers may lie above the one it stands for."""
 
@@ -220,6 +228,8 @@ class Profile:
     reasoning: Reasoning = Reasoning()
     websocket: WebSocketFactors = WebSocketFactors()
     sources: Mapping[str, Source] = field(default_factory=dict)
+    tiers: Mapping[str, str] = field(default_factory=dict)
+    """The profile that serves each service tier which this one doesn't serve itself."""
     kind: Literal["engine", "flat", "instant"] = "engine"
     flat_ttft_ms: float = 0.0
 
@@ -257,7 +267,7 @@ SECTIONS: dict[str, type[Any]] = {
     "websocket": WebSocketFactors,
 }
 
-_TOP = {"name", "title", "owned_by", "models", "notes", "sources"}
+_TOP = {"name", "title", "owned_by", "models", "notes", "sources", "tiers"}
 
 
 def parse_profile(data: Mapping[str, Any]) -> Profile:
@@ -284,6 +294,7 @@ def parse_profile(data: Mapping[str, Any]) -> Profile:
         owned_by=_text(data, "owned_by", "paceline"),
         notes=_text(data, "notes", ""),
         models=tuple(models),
+        tiers=_tiers(data.get("tiers", {})),
         sources=_sources(data.get("sources", {})),
         **parts,
     )
@@ -297,6 +308,17 @@ def _text(data: Mapping[str, Any], key: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise ProfileError(key, "missing" if value is None else "must be a string")
     return value
+
+
+def _tiers(data: Any) -> dict[str, str]:
+    if not isinstance(data, Mapping):
+        raise ProfileError("tiers", "must be a table")
+    for tier, name in data.items():
+        if tier not in SERVED_AS:
+            raise ProfileError(f"tiers.{tier}", f"unknown tier; known are {', '.join(SERVED_AS)}")
+        if not isinstance(name, str) or not name:
+            raise ProfileError(f"tiers.{tier}", "must be the name of a profile")
+    return dict(data)
 
 
 def _section(section: str, cls: type[Any], data: Any) -> Any:

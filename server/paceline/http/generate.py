@@ -125,6 +125,7 @@ class Generate:
             id=dialect.id_prefix + os.urandom(12).hex(),
             created=int(time.time()),
             model=request.model,
+            service_tier=plan.tier,
         )
         show = engine.settings.show_reasoning
         if request.show_reasoning is not None:
@@ -191,7 +192,7 @@ class Generate:
             raise bad_json(str(error)) from None
         request = dialect.parse(data, headers)
         try:
-            profile = engine.profile(request.model)
+            profile = engine.profile(request.model, request.service_tier)
             return await engine.plan(request, profile)
         except UnknownModelError:
             raise model_not_found(request.model) from None

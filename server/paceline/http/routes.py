@@ -132,7 +132,8 @@ def _brief(record: dict[str, Any]) -> dict[str, Any]:
 
 def _described(profile: Profile) -> dict[str, Any]:
     numbers = [row.to_json() for row in profile_table.rows(profile)]
-    return {**profile_table.summary(profile).to_json(), "notes": profile.notes, "numbers": numbers}
+    about = {"notes": profile.notes, "tiers": dict(profile.tiers), "numbers": numbers}
+    return {**profile_table.summary(profile).to_json(), **about}
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -14,7 +14,7 @@ from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Plan
-from paceline.core.profile import Profile
+from paceline.core.profile import SERVED_AS, Profile
 from paceline.core.request import GenerationRequest, TextPrompt, TokenPrompt
 from paceline.core.steps import NS_PER_MS
 from paceline.runtime.clock import Clock
@@ -95,8 +95,27 @@ class LiveEngine:
 
     # -- profiles ------------------------------------------------------------------------------
 
-    def profile(self, model: str) -> Profile:
-        """The profile that serves a model name. Raises UnknownModelError."""
+    def profile(self, model: str, tier: str | None = None) -> Profile:
+        """The profile that serves a model name, at a tier where that has one of its own.
+
+        Raises UnknownModelError.
+        """
+        found = self._standard(model)
+        if tier is not None and tier in found.tiers:
+            # The registry has seen to it that the name leads somewhere.
+            found = self.registry.get(found.tiers[tier]) or found
+        return found
+
+    def served_tier(self, model: str, tier: str | None) -> str:
+        """What an answer calls the tier that serves it: `default` where the model has no other.
+
+        Raises UnknownModelError.
+        """
+        if tier is None or tier not in self._standard(model).tiers:
+            return "default"
+        return SERVED_AS[tier]
+
+    def _standard(self, model: str) -> Profile:
         found = self.registry.get(model)
         if found is None and self.settings.accept_any_model:
             found = self.registry.get(self.settings.accept_any_model)
@@ -151,6 +170,7 @@ class LiveEngine:
             for prompt in request.prompts
         ]
         plan = self.planner.plan(request, profile, measured)
+        plan.tier = self.served_tier(request.model, request.service_tier)
         self._check_room(plan)
         return plan
 
@@ -199,6 +219,7 @@ class LiveEngine:
                 endpoint=endpoint,
                 model=request.model,
                 profile=profile.name,
+                tier=plan.tier,
                 stream=request.stream,
                 prompt_tokens=plan.prompt_tokens,
                 output_tokens=plan.completion_tokens,
@@ -209,14 +230,14 @@ class LiveEngine:
             plan,
             encoder,
             sink,
-            metrics=self.profile_metrics(profile),
+            metrics=self.profile_metrics(profile, plan.tier),
             records=self.records,
             record=record,
         )
 
-    def profile_metrics(self, profile: Profile) -> ProfileMetrics:
-        """A profile's counters."""
-        return self.metrics.profile(profile.name, "default", profile.limits.context_tokens)
+    def profile_metrics(self, profile: Profile, tier: str = "default") -> ProfileMetrics:
+        """A profile's counters for what it serves as one tier."""
+        return self.metrics.profile(profile.name, tier, profile.limits.context_tokens)
 
     def start_answer(self, answer: Answer) -> None:
         """Put an answer to work: on its profile's engine, or on a clock of its own."""

@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -155,7 +155,8 @@ class ProfileRegistry:
     def replace(self, user: Iterable[Profile]) -> None:
         """Put other user profiles in place of the present ones, all or nothing.
 
-        Raises ProfileFileError, and then changes nothing, when two profiles claim one name.
+        Raises ProfileFileError, and then changes nothing, when two profiles claim one name or a
+        tier is to be served by a profile that isn't there.
         """
         own = tuple(user)
         taken = _by_name(own)
@@ -163,6 +164,7 @@ class ProfileRegistry:
         names = _by_name(profiles.values())
         names.update(taken)
         profiles.update({p.name: p for p in own})
+        _check_tiers(profiles.values(), names)
         self._profiles = dict(sorted(profiles.items()))
         self._names = names
 
@@ -193,6 +195,15 @@ class ProfileRegistry:
     def close_names(self, name: str, count: int = 3) -> list[str]:
         """Served names that look like `name`, for an error message."""
         return get_close_matches(name, self._names, n=count, cutoff=0.6)
+
+
+def _check_tiers(profiles: Iterable[Profile], names: Container[str]) -> None:
+    for profile in profiles:
+        for tier, name in profile.tiers.items():
+            if name not in names and not is_virtual(name):
+                raise ProfileFileError(
+                    None, f"{profile.name}: tiers.{tier}", f"there is no profile {name!r}"
+                )
 
 
 def _by_name(profiles: Iterable[Profile]) -> dict[str, Profile]:
