@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from paceline import __version__
@@ -64,17 +63,6 @@ COMPLETIONS = Dialect(
     "/v1/completions", COMPLETION_ID_PREFIX, parse_completion, _completion_stream, _whole_completion
 )
 
-EXPOSED_HEADERS = (
-    "x-request-id",
-    "openai-processing-ms",
-    "openai-version",
-    "server-timing",
-    "x-paceline-profile",
-    "x-paceline-unknown-fields",
-    "retry-after",
-    "retry-after-ms",
-)
-
 
 class App:
     """The application, with the engine behind it for whoever embeds or tests it."""
@@ -94,15 +82,7 @@ class App:
             ("POST", COMPLETIONS.path): Generate(self.engine, COMPLETIONS),
             ("POST", EMBEDDINGS): Embeddings(self.engine),
         }
-        front = Front(direct, self._framework(direct))
-        self._asgi = CORSMiddleware(
-            front,
-            allow_origins=self.settings.cors_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=EXPOSED_HEADERS,
-            max_age=86_400,
-        )
+        self._asgi = Front(direct, self._framework(direct), self.settings.cors_origins)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""

@@ -40,6 +40,7 @@ class Server(uvicorn.Server):
             log_level=settings.log_level,
             access_log=settings.access_log,
             server_header=False,
+            proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=max(1, round(settings.keepalive_s)),
             timeout_graceful_shutdown=round(settings.grace_s + _LAST_WORDS_S + 0.5),
