@@ -77,8 +77,6 @@ class Settings(BaseSettings):
     """Origins whose pages may call; in the environment joined by commas."""
     pacer_utilisation: float = Field(0.7, ge=0.1, le=0.95)
     """Most of the core that writing due tokens may take."""
-    stream_buffer_bytes: int = Field(256 << 10, ge=4096, le=1 << 30)
-    """Unsent bytes that a slow reader's stream may hold."""
     ledger_requests: int = Field(1024, ge=0, le=1_000_000)
     """Finished requests whose timing is kept."""
     log_level: LogLevel = "info"
