@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from paceline import profiles_command
 from paceline.cli import app
+from paceline.race.command import race
 
 
 def register() -> None:
     """Add the commands to the app."""
+    app.command()(race)
     app.add_typer(profiles_command.app, name="profiles")

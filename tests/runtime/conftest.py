@@ -1,4 +1,4 @@
-"""The vocabulary takes a quarter of a second to load: once for all tests."""
+"""What is made of the vocabulary: once for all tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from paceline.runtime.planner import Planner
 from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer()
 
 
 @pytest.fixture(scope="session")

@@ -115,7 +115,6 @@ def test_unknown_flags_and_keys_are_refused(tmp_path: Path) -> None:
         ("keepalive_s", 0),
         ("grace_s", -1),
         ("ledger_requests", -1),
-        ("stream_buffer_bytes", 1),
         ("log_level", "loud"),
         ("show_reasoning", "perhaps"),
         ("host", " "),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Seqs
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Literal, Protocol
 
 from paceline.core.prefix_cache import PrefixCache
 from paceline.core.profile import Profile
@@ -17,6 +17,9 @@ from paceline.core.replica import Replica
 from paceline.core.rng import lognormal, mix64
 from paceline.core.sequence import Sequence, State
 from paceline.core.steps import FOREVER, NS_PER_MS, StepClock
+
+Transport = Literal["http", "websocket"]
+"""How a request came."""
 
 
 class Deployment(Protocol):
@@ -78,13 +81,22 @@ class EngineDeployment:
         """Sequences received that no engine has seen yet: the API layer has them."""
         return sum(s.state is State.OVERHEAD for _, _, seqs in self._arrivals for s in seqs)
 
-    def overhead_ns(self, key: int, transport_factor: float = 1.0) -> int:
-        """What a request with this key waits before the engine sees it (ns)."""
+    def overhead_ns(self, key: int, transport: Transport = "http") -> int:
+        """What a request with this key waits before the engine sees it (ns).
+
+        The API layer's work on a token delays every token alike, so it is counted here too.
+        """
         overhead, tenants = self.profile.overhead, self.profile.tenants
         api = lognormal(key ^ 0xA91, overhead.api_ms_p50, overhead.api_ms_p90)
         queue = lognormal(key ^ 0x7E4A, tenants.queue_ms_p50, tenants.queue_ms_p90)
-        fill = overhead.pipeline_stages * overhead.stage_ms
-        return round((api * transport_factor + queue + fill) * NS_PER_MS)
+        rest = api + overhead.pipeline_stages * overhead.stage_ms
+        round_trip, per_token = overhead.round_trip_ms, overhead.per_token_ms
+        if transport == "websocket":
+            left = self.profile.websocket
+            round_trip *= left.round_trip
+            per_token *= left.per_token
+            rest *= left.ttft
+        return round((round_trip + rest + queue + per_token) * NS_PER_MS)
 
     def submit(
         self,
@@ -92,12 +104,11 @@ class EngineDeployment:
         now_ns: int,
         *,
         received_ns: int | None = None,
-        transport_factor: float = 1.0,
+        transport: Transport = "http",
     ) -> None:
         """Take one request's sequences at `now_ns`; they go to one replica together.
 
-        Its overhead counts from `received_ns`, where that was earlier. `transport_factor` scales
-        the API layer's part of it.
+        Its overhead counts from `received_ns`, where that was earlier.
         """
         self.advance(now_ns)
         began_ns = now_ns if received_ns is None else received_ns
@@ -105,7 +116,7 @@ class EngineDeployment:
             seq.received_ns = began_ns
         self.unfinished += len(seqs)
         self._order += 1
-        at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport_factor), now_ns)
+        at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport), now_ns)
         heappush(self._arrivals, (at_ns, self._order, list(seqs)))
         self.next_ns = min(self.next_ns, at_ns)
         self.advance(now_ns)

@@ -110,10 +110,18 @@ class Engine:
 class Overhead:
     """What a request waits before the engine sees it, whatever the load (milliseconds).
 
-    `api_ms_p50` and `api_ms_p90` give a log-normal; equal values make it fixed. The pipeline's
-    fill, `pipeline_stages * stage_ms`, comes once, before the first token.
+    `api_ms_p50` and `api_ms_p90` give a log-normal; equal values make it fixed. `round_trip_ms`
+    is what each request costs on top for coming by itself: connection, headers, authentication,
+    the whole history read again. The pipeline's fill, `pipeline_stages * stage_ms`, comes once,
+    before the first token.
+
+    `per_token_ms` is the API layer's work on each token on its way out. It works on one token
+    while the engine makes the next, so it delays all of them by this much and changes no rate; it
+    must not be longer than the engine takes for a token.
     """
 
+    round_trip_ms: float = _number(0.0, 0.0, 3_600_000.0)
+    per_token_ms: float = _number(0.0, 0.0, 60_000.0)
     api_ms_p50: float = _number(0.0, 0.0, 3_600_000.0)
     api_ms_p90: float = _number(0.0, 0.0, 3_600_000.0)
     pipeline_stages: int = _whole(0, 0, 100_000)
@@ -188,8 +196,9 @@ class Reasoning:
 class WebSocketFactors:
     """What a WebSocket does to the API layer's part, as factors of what HTTP has.
 
-    `round_trip` scales the wait before the engine, `per_token` the time that the API layer adds a
-    token, `ttft` what is left of the time to first token apart from the queue.
+    `round_trip` scales `overhead.round_trip_ms`, `per_token` scales `overhead.per_token_ms`, and
+    `ttft` the rest of what comes before prefill, the queue excepted: the API layer and the
+    pipeline's fill. What the engine does takes as long over either.
     """
 
     round_trip: float = _number(1.0, 0.0, 10.0)
@@ -388,6 +397,11 @@ def _check_pairs(profile: Profile) -> None:
     engine = profile.engine
     if engine.tokens_per_step > 1.0 and engine.tokens_per_step > engine.draft_tokens + 1:
         raise ProfileError("engine.tokens_per_step", "must not be above draft_tokens + 1")
+    fastest_ms = engine.step_ms / engine.tokens_per_step
+    if profile.overhead.per_token_ms > fastest_ms:
+        raise ProfileError(
+            "overhead.per_token_ms", f"must not be above the engine's {fastest_ms:g} ms a token"
+        )
     slots = engine.max_num_seqs
     if slots and profile.tenants.running >= slots:
         raise ProfileError("tenants.running", "must leave a slot of max_num_seqs free")

@@ -109,3 +109,7 @@ class GenerationRequest:
     """The request's headers by lower-case name, without credentials, for scripts to match."""
     overrides: Overrides = NO_OVERRIDES
     unknown: tuple[str, ...] = field(default=())
+    drop_oldest: bool = False
+    """Whether a chat that is too long loses its oldest messages rather than being refused."""
+    context: object = field(default=None, hash=False, compare=False)
+    """What a dialect remembers of the request to write its answer; nobody else looks at it."""

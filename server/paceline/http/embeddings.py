@@ -17,7 +17,7 @@ from paceline.http.respond import (
     Receive,
     Scope,
     api_headers,
-    own_headers,
+    public_headers,
     read_body,
     request_id,
     send_body,
@@ -58,7 +58,7 @@ class Embeddings:
         status = 200
         try:
             body = await read_body(scope, receive, engine.settings.max_body_bytes)
-            request = self._parse(body, own_headers(scope))
+            request = self._parse(body, public_headers(scope))
             answer = await self._answer(request)
             headers = api_headers(JSON, rid, self._since(received_ns))
             if request.unknown:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from paceline.core.deployment import Transport
 from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.plan import Plan
@@ -28,7 +29,7 @@ from paceline.http.respond import (
     Receive,
     Scope,
     api_headers,
-    own_headers,
+    public_headers,
     read_body,
     request_id,
     send_error,
@@ -75,6 +76,10 @@ class _MakeWhole(Protocol):
     ) -> bytes: ...
 
 
+def _openai_error(error: ApiError) -> bytes:
+    return error.body()
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A parser and an encoder: all that an endpoint adds to the common way."""
@@ -82,55 +87,149 @@ class Dialect:
     path: str
     id_prefix: str
     parse: Callable[[Any, Mapping[str, str]], GenerationRequest]
+    """Takes the body and the request's headers by lower-case name, without credentials."""
     stream: _MakeStream
     whole: _MakeWhole
     names: Mapping[str, str] = field(default_factory=dict)
     """The dialect's words for the core's fields."""
+    error: Callable[[ApiError], bytes] = _openai_error
+    """The body of an error."""
+    transport: Transport = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A request that nothing can refuse any more, and how its answer is written."""
+
+    dialect: Dialect
+    plan: Plan
+    head: Head
+    tokens_per_chunk: int
+    show_reasoning: bool
+    logprobs: LogprobsFn | None
+
+    @property
+    def request(self) -> GenerationRequest:
+        """What was asked."""
+        return self.plan.request
+
+    def encoder(self) -> StreamEncoder:
+        """A fresh encoder of the answer as a stream; all of them write the same bytes."""
+        return self.dialect.stream(
+            self.plan,
+            self.head,
+            tokens_per_chunk=self.tokens_per_chunk,
+            show_reasoning=self.show_reasoning,
+            logprobs=self.logprobs,
+        )
+
+    def whole(self, usage: Usage) -> bytes:
+        """The answer as one object."""
+        return self.dialect.whole(
+            self.plan,
+            self.head,
+            usage,
+            show_reasoning=self.show_reasoning,
+            logprobs=self.logprobs,
+        )
+
+
+async def prepare(
+    engine: LiveEngine, dialect: Dialect, data: Any, headers: Mapping[str, str]
+) -> Ready:
+    """Parse and plan; all that can refuse a request does it here, before a byte of its answer.
+
+    Raises ApiError.
+    """
+    if engine.draining:
+        raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
+    request = dialect.parse(data, headers)
+    try:
+        profile = engine.profile(request.model, request.service_tier)
+        plan = await engine.plan(request, profile)
+    except UnknownModelError:
+        raise model_not_found(request.model) from None
+    except PlanError as refusal:
+        raise from_refusal(refusal, dialect.names) from None
+    show = engine.settings.show_reasoning
+    if request.show_reasoning is not None:
+        show = request.show_reasoning
+    return Ready(
+        dialect,
+        plan,
+        Head(
+            id=dialect.id_prefix + os.urandom(12).hex(),
+            created=int(time.time()),
+            model=request.model,
+            service_tier=plan.tier,
+        ),
+        engine.settings.tokens_per_chunk,
+        show,
+        engine.logprobs(plan) if request.top_logprobs is not None else None,
+    )
 
 
 class Generate:
     """POST to a token endpoint."""
 
     def __init__(self, engine: LiveEngine, dialect: Dialect) -> None:
-        self._engine = engine
-        self._dialect = dialect
+        self.engine = engine
+        self.dialect = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        engine, path = self._engine, self._dialect.path
+        engine, dialect = self.engine, self.dialect
         received_ns = engine.clock.now_ns()
         rid = request_id(scope)
         status = 200
         try:
-            await self._answer(scope, receive, send, rid, received_ns)
+            body = await read_body(scope, receive, engine.settings.max_body_bytes)
+            ready = await prepare(engine, dialect, parse_json(body), public_headers(scope))
+            await self.deliver(ready, receive, send, rid, received_ns)
         except ClientGoneError:
             status = 499
         except ApiError as error:
             status = error.status
-            await send_error(send, error, rid, self._since(received_ns))
+            await send_error(send, error, rid, self._since(received_ns), body=dialect.error(error))
         except Exception:
             status = 500
             log.exception("request %s failed", rid)
-            await send_error(send, server_error(), rid, self._since(received_ns))
-        engine.metrics.request(path, status)
+            accident = server_error()
+            await send_error(
+                send, accident, rid, self._since(received_ns), body=dialect.error(accident)
+            )
+        engine.metrics.request(dialect.path, status)
 
-    async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, rid: str, received_ns: int
+    async def deliver(
+        self, ready: Ready, receive: Receive, send: Send, rid: str, received_ns: int
     ) -> None:
-        engine, dialect = self._engine, self._dialect
-        body = await read_body(scope, receive, engine.settings.max_body_bytes)
-        plan = await self._plan(body, own_headers(scope))
-        request = plan.request
-        head = Head(
-            id=dialect.id_prefix + os.urandom(12).hex(),
-            created=int(time.time()),
-            model=request.model,
-            service_tier=plan.tier,
+        """Answer, until the end or the client's leaving."""
+        engine, plan = self.engine, ready.plan
+        sink = self.sink(ready, send, rid, received_ns)
+        answer = engine.open(
+            plan,
+            ready.encoder() if ready.request.stream else None,
+            sink,
+            request_id=rid,
+            endpoint=self.dialect.path,
+            received_ns=received_ns,
         )
-        show = engine.settings.show_reasoning
-        if request.show_reasoning is not None:
-            show = request.show_reasoning
-        logprobs = engine.logprobs(plan) if request.top_logprobs is not None else None
+        if instant.is_instant(plan):
+            answer.open_early()
+            await instant.deliver(engine, answer, sink, receive)
+            return
+        sink.drained = lambda: engine.pacer.resume(answer)
+        answer.open_early()
+        engine.start_answer(answer, self.dialect.transport)
+        # All that can come now is the client's leaving, or the end of the answer.
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not answer.over:
+            engine.pacer.abort(answer)
+
+    def sink(self, ready: Ready, send: Send, rid: str, received_ns: int) -> AsgiSink:
+        """The answer's way out, with its headers."""
+        request, plan = ready.request, ready.plan
 
         def headers(timing: Timing | None) -> Headers:
             spent_s = self._since(received_ns) if timing is None else timing.total_s
@@ -139,7 +238,7 @@ class Generate:
                 made.append(server_timing(timing))
             made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
             if request.stream:
-                made += _SSE_HEADERS
+                made += SSE_HEADERS
             if request.unknown:
                 made.append(
                     (b"x-paceline-unknown-fields", unknown_header(request.unknown).encode())
@@ -148,59 +247,20 @@ class Generate:
 
         def refusal(status: int, message: str, code: str) -> tuple[Headers, bytes]:
             error = ApiError(status, message, code=code)
-            return api_headers(JSON, rid, self._since(received_ns)), error.body()
+            return api_headers(JSON, rid, self._since(received_ns)), self.dialect.error(error)
 
-        encoder = None
-        if request.stream:
-            encoder = dialect.stream(
-                plan,
-                head,
-                tokens_per_chunk=engine.settings.tokens_per_chunk,
-                show_reasoning=show,
-                logprobs=logprobs,
-            )
-        sink = AsgiSink(
-            send,
-            headers,
-            lambda usage: dialect.whole(plan, head, usage, show_reasoning=show, logprobs=logprobs),
-            refusal,
-        )
-        answer = engine.open(
-            plan, encoder, sink, request_id=rid, endpoint=dialect.path, received_ns=received_ns
-        )
-        if instant.is_instant(plan):
-            answer.open_early()
-            await instant.deliver(engine, answer, sink, receive)
-            return
-        sink.drained = lambda: engine.pacer.resume(answer)
-        answer.open_early()
-        engine.start_answer(answer)
-        # All that can come now is the client's leaving, or the end of the answer.
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        if not answer.over:
-            engine.pacer.abort(answer)
-
-    async def _plan(self, body: bytes, headers: Mapping[str, str]) -> Plan:
-        """All that can refuse a request does it here, before a byte of its answer."""
-        engine, dialect = self._engine, self._dialect
-        if engine.draining:
-            raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
-        try:
-            data = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise bad_json(str(error)) from None
-        request = dialect.parse(data, headers)
-        try:
-            profile = engine.profile(request.model, request.service_tier)
-            return await engine.plan(request, profile)
-        except UnknownModelError:
-            raise model_not_found(request.model) from None
-        except PlanError as refusal:
-            raise from_refusal(refusal, dialect.names) from None
+        return AsgiSink(send, headers, ready.whole, refusal)
 
     def _since(self, ns: int) -> float:
-        return (self._engine.clock.now_ns() - ns) / 1e9
+        return (self.engine.clock.now_ns() - ns) / 1e9
 
 
-_SSE_HEADERS: Headers = [(k.lower().encode(), v.encode()) for k, v in sse.HEADERS.items()]
+def parse_json(body: bytes) -> Any:
+    """A body's JSON. Raises ApiError."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise bad_json(str(error)) from None
+
+
+SSE_HEADERS: Headers = [(k.lower().encode(), v.encode()) for k, v in sse.HEADERS.items()]

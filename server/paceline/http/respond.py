@@ -37,12 +37,17 @@ def request_id(scope: Scope) -> str:
     return "req_" + os.urandom(16).hex()
 
 
-def own_headers(scope: Scope) -> dict[str, str]:
-    """The request's `X-Paceline-*` headers by lower-case name."""
+_PRIVATE = frozenset(
+    {b"authorization", b"x-api-key", b"api-key", b"cookie", b"proxy-authorization"}
+)
+
+
+def public_headers(scope: Scope) -> dict[str, str]:
+    """The request's headers by lower-case name, without those that carry credentials."""
     return {
         key.decode("latin-1"): value.decode("latin-1")
         for key, value in scope["headers"]
-        if key.startswith(b"x-paceline-")
+        if key not in _PRIVATE
     }
 
 
@@ -101,9 +106,15 @@ async def send_body(
 
 
 async def send_error(
-    send: Send, error: ApiError, rid: str, processing_s: float, *, head: bool = False
+    send: Send,
+    error: ApiError,
+    rid: str,
+    processing_s: float,
+    *,
+    body: bytes | None = None,
+    head: bool = False,
 ) -> None:
-    """An error in its envelope."""
+    """An error in its envelope: OpenAI's, where `body` isn't another."""
     headers = api_headers(JSON, rid, processing_s)
     headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
-    await send_body(send, error.status, error.body(), headers, head=head)
+    await send_body(send, error.status, error.body() if body is None else body, headers, head=head)

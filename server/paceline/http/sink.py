@@ -22,72 +22,26 @@ Headers = list[tuple[bytes, bytes]]
 log = logging.getLogger("paceline")
 
 
-class AsgiSink:
-    """One answer's way out. `whole` makes the body of an answer that isn't streamed."""
+class HandSender:
+    """Sends messages in order; `blocked` while the reader can't take more."""
 
-    __slots__ = (
-        "_encode",
-        "_headers",
-        "_refuse",
-        "_send",
-        "_task",
-        "_waiting",
-        "blocked",
-        "drained",
-    )
+    __slots__ = ("_send", "_task", "_waiting", "blocked", "drained")
 
-    def __init__(
-        self,
-        send: Send,
-        headers: Callable[[Timing | None], Headers],
-        encode: Callable[[Usage], bytes],
-        refuse: Callable[[int, str, str], tuple[Headers, bytes]],
-    ) -> None:
-        """`headers` are made when the first byte leaves; `encode` makes a whole body.
-
-        `refuse` makes the headers and the body of an error.
-        """
+    def __init__(self, send: Send) -> None:
         self.blocked = False
         self.drained: Callable[[], None] | None = None
-        """Called when the sink may be written again."""
+        """Called when messages may be posted again."""
         self._send = send
-        self._headers = headers
-        self._encode = encode
-        self._refuse = refuse
         self._waiting: list[Message] = []
         self._task: asyncio.Task[None] | None = None
-
-    def begin(self, timing: Timing | None) -> None:
-        """Send the headers of a stream."""
-        self._post({"type": "http.response.start", "status": 200, "headers": self._headers(timing)})
-
-    def write(self, data: bytes) -> None:
-        """Send a part of the body."""
-        self._post({"type": "http.response.body", "body": data, "more_body": True})
-
-    def end(self, data: bytes) -> None:
-        """Send the body's last part."""
-        self._post({"type": "http.response.body", "body": data, "more_body": False})
-
-    def whole(self, usage: Usage, timing: Timing) -> None:
-        """Send an answer that isn't streamed."""
-        self._whole(200, self._headers(timing), self._encode(usage))
-
-    def refuse(self, status: int, message: str, code: str) -> None:
-        """Send an error in place of an answer."""
-        self._whole(status, *self._refuse(status, message, code))
-
-    def _whole(self, status: int, headers: Headers, body: bytes) -> None:
-        headers.append((b"content-length", b"%d" % len(body)))
-        self._post({"type": "http.response.start", "status": status, "headers": headers})
-        self._post({"type": "http.response.body", "body": body, "more_body": False})
 
     async def ready(self) -> None:
         """Wait until the reader has caught up."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
-    def _post(self, message: Message) -> None:
+    def post(self, message: Message) -> None:
+        """Send a message now, or after those that wait for the reader."""
         if self.blocked:
             self._waiting.append(message)
             return
@@ -116,6 +70,53 @@ class AsgiSink:
         self._task = None
         if self.drained is not None:
             self.drained()
+
+
+class AsgiSink(HandSender):
+    """One answer's way out over HTTP. `whole` makes the body of one that isn't streamed."""
+
+    __slots__ = ("_encode", "_headers", "_refuse")
+
+    def __init__(
+        self,
+        send: Send,
+        headers: Callable[[Timing | None], Headers],
+        encode: Callable[[Usage], bytes],
+        refuse: Callable[[int, str, str], tuple[Headers, bytes]],
+    ) -> None:
+        """`headers` are made when the first byte leaves; `encode` makes a whole body.
+
+        `refuse` makes the headers and the body of an error.
+        """
+        super().__init__(send)
+        self._headers = headers
+        self._encode = encode
+        self._refuse = refuse
+
+    def begin(self, timing: Timing | None) -> None:
+        """Send the headers of a stream."""
+        self.post({"type": "http.response.start", "status": 200, "headers": self._headers(timing)})
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the body."""
+        self.post({"type": "http.response.body", "body": data, "more_body": True})
+
+    def end(self, data: bytes) -> None:
+        """Send the body's last part."""
+        self.post({"type": "http.response.body", "body": data, "more_body": False})
+
+    def whole(self, usage: Usage, timing: Timing) -> None:
+        """Send an answer that isn't streamed."""
+        self._whole(200, self._headers(timing), self._encode(usage))
+
+    def refuse(self, status: int, message: str, code: str) -> None:
+        """Send an error in place of an answer."""
+        self._whole(status, *self._refuse(status, message, code))
+
+    def _whole(self, status: int, headers: Headers, body: bytes) -> None:
+        headers.append((b"content-length", b"%d" % len(body)))
+        self.post({"type": "http.response.start", "status": status, "headers": headers})
+        self.post({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class _Begun:

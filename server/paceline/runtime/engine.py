@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paceline.core.deployment import EngineDeployment, FlatDeployment
+from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
 from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
@@ -239,13 +239,13 @@ class LiveEngine:
         """A profile's counters for what it serves as one tier."""
         return self.metrics.profile(profile.name, tier, profile.limits.context_tokens)
 
-    def start_answer(self, answer: Answer) -> None:
+    def start_answer(self, answer: Answer, transport: Transport = "http") -> None:
         """Put an answer to work: on its profile's engine, or on a clock of its own."""
         plan = answer.plan
         overrides = plan.request.overrides
         at_work = self._deployments(plan.profile)
         if overrides.ttft_ms is None and overrides.rate is None:
-            self.pacer.submit(answer, at_work.shared)
+            self.pacer.submit(answer, at_work.shared, transport=transport)
             return
         step_ms = 1000.0 / (overrides.rate or plan.profile.ceiling_tok_s)
         ttft_ms = overrides.ttft_ms
@@ -318,4 +318,5 @@ def _idle_ttft_ms(plan: Plan) -> float:
     overhead, engine = profile.overhead, profile.engine
     prefill = plan.prompt_tokens * engine.step_ms_per_prefill_token / engine.data_parallel_size
     fill = overhead.pipeline_stages * overhead.stage_ms
-    return overhead.api_ms_p50 + fill + prefill + engine.step_ms
+    api = overhead.round_trip_ms + overhead.api_ms_p50 + overhead.per_token_ms
+    return api + fill + prefill + engine.step_ms

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from paceline.core.deployment import EngineDeployment, FlatDeployment
+from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
 from paceline.core.sequence import Sequence, State
 from paceline.core.steps import FOREVER, StepClock
 from paceline.runtime.clock import Clock
@@ -58,6 +58,7 @@ class Pacer:
         answer: Answer,
         deployment: EngineDeployment | FlatDeployment,
         *,
+        transport: Transport = "http",
         ttft_ns: int | None = None,
         step_ns: float | None = None,
     ) -> None:
@@ -79,7 +80,9 @@ class Pacer:
                 step_ns=step_ns,
             )
         else:
-            deployment.submit(answer.seqs, now_ns, received_ns=answer.received_ns)
+            deployment.submit(
+                answer.seqs, now_ns, received_ns=answer.received_ns, transport=transport
+            )
         self._collect(deployment)
         self._wake(deployment.next_ns)
 

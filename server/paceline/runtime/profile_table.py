@@ -13,7 +13,9 @@ Certainty = SourceClass | Literal["default"]
 _STEP_KEYS = ("engine.step_ms", "engine.tokens_per_step")
 _BATCH_KEYS = ("engine.step_ms_per_seq", "engine.data_parallel_size", "tenants.running")
 _TTFT_KEYS = (
+    "overhead.round_trip_ms",
     "overhead.api_ms_p50",
+    "overhead.per_token_ms",
     "overhead.pipeline_stages",
     "overhead.stage_ms",
     "tenants.queue_ms_p50",
@@ -105,7 +107,9 @@ def summary(profile: Profile) -> Summary:
             profile, ("limits.ceiling_tok_s",) if limits.ceiling_tok_s else step_keys
         ),
         first_token_ms=profile.flat_ttft_ms
+        + overhead.round_trip_ms
         + overhead.api_ms_p50
+        + overhead.per_token_ms
         + overhead.pipeline_stages * overhead.stage_ms
         + tenants.queue_ms_p50,
         first_token_class=_least(profile, _TTFT_KEYS),
