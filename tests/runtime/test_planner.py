@@ -232,6 +232,8 @@ def test_reasoning_comes_first_and_counts(make: Make) -> None:
     assert len(choice.reasoning) == 40
     assert choice.reasoning.text() != choice.pieces.text()
     assert make.one(request(reasoning_effort="high"), profile).reasoning_tokens == 90
+    budget = make.one(request(reasoning_effort="high", max_reasoning_tokens=60), profile)
+    assert budget.reasoning_tokens == 60
     none = make.one(request(reasoning_effort="none"), profile)
     assert (none.reasoning_tokens, none.reasoning) == (0, None)
     # The same answer follows, however long the thinking.

@@ -35,12 +35,15 @@ def test_the_text_ends_before_the_first_stop(
     first = _first_stop(texts, stops, ignored)
     if first is None:
         assert not found.stopped
+        assert not found.stop
         assert len(found.pieces) == len(texts)
         assert "".join(found.pieces) == whole
     else:
         assert found.stopped
         assert len(found.pieces) == first[0]
         assert "".join(found.pieces) == whole[: first[1]]
+        assert found.stop in stops
+        assert whole.startswith(found.stop, first[1])
     if not ignored and first is not None:
         assert not any(stop in "".join(found.pieces) for stop in stops)
 
@@ -72,7 +75,7 @@ def test_held_says_whether_any_piece_changed(texts: list[str], stops: list[str])
 
 def test_a_stop_across_tokens_shows_nothing_of_itself() -> None:
     found = scan(["AB", "CDE", "F", "GHI", "J", "KL"], ["DEFGHIJ"])
-    assert found == StopScan(["AB", "C", "", "", ""], stopped=True, held=True)
+    assert found == StopScan(["AB", "C", "", "", ""], stopped=True, held=True, stop="DEFGHIJ")
 
 
 def test_an_unfinished_stop_is_flushed_with_the_last_token() -> None:

@@ -40,3 +40,11 @@ class StreamEncoder(Protocol):
     def fail(self, status: int, message: str, code: str) -> bytes:
         """The event that ends a stream that broke after it began."""
         ...
+
+
+class OpensWithUsage:
+    """A StreamEncoder whose first bytes tell the prompt's token counts."""
+
+    def open(self, usage: Usage) -> None:
+        """Take the counts: called once, before the first token is encoded."""
+        raise NotImplementedError

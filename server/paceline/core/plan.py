@@ -83,6 +83,8 @@ class ChoicePlan:
     seed: int = 0
     """Keys whatever else is drawn for this choice (logprobs)."""
     calls: list[CallPlan] = field(default_factory=list)
+    stop_string: str = ""
+    """The caller's stop string that ended the text, where one did."""
 
     @property
     def output_tokens(self) -> int:

@@ -94,9 +94,12 @@ class GenerationRequest:
     top_logprobs: int | None = None
     echo_prompt: bool = False
     reasoning_effort: str | None = None
+    max_reasoning_tokens: int | None = None
     show_reasoning: bool | None = None
     service_tier: str | None = None
     cache_key: str | None = None
+    cached: bool = True
+    """Whether the prompt may be read from the prompt cache and kept there."""
     stream: bool = False
     include_usage: bool = False
     continuous_usage: bool = False

@@ -163,7 +163,7 @@ class LiveEngine:
         Raises PlanError.
         """
         rules = profile.prefix_cache
-        block = rules.block_tokens if rules.enabled else 0
+        block = rules.block_tokens if rules.enabled and request.cached else 0
         salt = f"{profile.name}\0{request.cache_key or ''}" if block else ""
         measured = [
             await self.counter.measure_async(prompt, block, salt, keep_text=request.echo_prompt)

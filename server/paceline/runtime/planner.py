@@ -76,14 +76,14 @@ class Planner:
             natural = self._ring.neat_length(start, _drawn_length(profile, seed))
             length = _length(request, profile, natural, limit)
             pieces = RingPieces(self._ring, start, length.visible)
-        finish = length.finish
+        finish, stop = length.finish, ""
         if request.stop and len(pieces):
-            pieces, stopped = self._stop(request, pieces, length.reasoning)
-            finish = "stop" if stopped else finish
+            pieces, stop = self._stop(request, pieces, length.reasoning)
+            finish = "stop" if stop else finish
         reasoning = None
         if length.reasoning:
             reasoning = self._ring.window(seed + _FOR_REASONING, length.reasoning)
-        return ChoicePlan(0, 0, pieces, finish, length.reasoning, reasoning, seed)
+        return ChoicePlan(0, 0, pieces, finish, length.reasoning, reasoning, seed, stop_string=stop)
 
     def _echoed(self, prompt: Prompt) -> Sequence[int]:
         """The ids of what the user said last."""
@@ -107,13 +107,13 @@ class Planner:
 
     def _stop(
         self, request: GenerationRequest, pieces: RingPieces | ListPieces, reasoning: int
-    ) -> tuple[RingPieces | ListPieces, bool]:
+    ) -> tuple[RingPieces | ListPieces, str]:
         ignored = max(0, request.min_tokens - reasoning)
         found = scan(pieces.releases(), request.stop, ignored)
         if not found.held:
-            return pieces, False
+            return pieces, ""
         ids = pieces.ids(0, len(found.pieces))
-        return ListPieces(self._tokenizer, ids, found.pieces), found.stopped
+        return ListPieces(self._tokenizer, ids, found.pieces), found.stop
 
 
 def _limit(request: GenerationRequest, profile: Profile, prompt: Prompt, prompt_tokens: int) -> int:
@@ -160,6 +160,8 @@ def _length(request: GenerationRequest, profile: Profile, natural: int, limit: i
     reasoning = overrides.reasoning_tokens
     if reasoning is None:
         reasoning = profile.reasoning.tokens(request.reasoning_effort)
+        if request.max_reasoning_tokens is not None:
+            reasoning = min(reasoning, request.max_reasoning_tokens)
     total = reasoning + natural
     if overrides.output_tokens is not None:
         total = overrides.output_tokens

@@ -14,6 +14,11 @@ class StopScan:
     stopped: bool
     held: bool
     """Whether any text left later than its own token, or not at all."""
+    stop: str = ""
+    """The stop string that ended it."""
+
+
+_Step = tuple[str, str, str, str]
 
 
 def scan(texts: Sequence[str], stops: Sequence[str], ignored: int = 0) -> StopScan:
@@ -31,17 +36,17 @@ def scan(texts: Sequence[str], stops: Sequence[str], ignored: int = 0) -> StopSc
     pieces: list[str] = []
     # Everything there is to know of the past is the text held back, and there are few different
     # tokens: most steps are one look-up.
-    steps: dict[tuple[str, str], tuple[str, str, str | None]] = {}
+    steps: dict[tuple[str, str], _Step] = {}
     held = ""
     late = False
     for text in texts:
         step = steps.get((held, text))
         if step is None:
             step = steps[held, text] = _step(held, text, stops)
-        released, held, before_stop = step
-        if before_stop is not None and len(pieces) >= ignored:
+        released, held, before_stop, stop = step
+        if stop and len(pieces) >= ignored:
             pieces.append(before_stop)
-            return StopScan(pieces, stopped=True, held=True)
+            return StopScan(pieces, stopped=True, held=True, stop=stop)
         pieces.append(released)
         late = late or bool(held)
     if held:
@@ -49,17 +54,17 @@ def scan(texts: Sequence[str], stops: Sequence[str], ignored: int = 0) -> StopSc
     return StopScan(pieces, stopped=False, held=late)
 
 
-def _step(held: str, text: str, stops: Sequence[str]) -> tuple[str, str, str | None]:
+def _step(held: str, text: str, stops: Sequence[str]) -> _Step:
     """Text released, text held now, and what precedes a stop string that `text` completes."""
     line = held + text
     if not any(stop[0] in line for stop in stops):
-        return line, "", None
+        return line, "", "", ""
     begins = []
     for stop in stops:
         # One that ends within the text held before was passed over already.
         at = line.find(stop, max(0, len(held) - len(stop) + 1))
         if at >= 0:
-            begins.append(at)
+            begins.append((at, stop))
     keep = 0
     longest = max(map(len, stops)) - 1
     for size in range(min(longest, len(line)), 0, -1):
@@ -68,4 +73,5 @@ def _step(held: str, text: str, stops: Sequence[str]) -> tuple[str, str, str | N
             keep = size
             break
     cut = len(line) - keep
-    return line[:cut], line[cut:], line[: min(begins)] if begins else None
+    at, stop = min(begins, default=(0, ""))
+    return line[:cut], line[cut:], line[:at], stop

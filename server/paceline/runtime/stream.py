@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment
-from paceline.core.encode import ChoiceEncoder, StreamEncoder
+from paceline.core.encode import ChoiceEncoder, OpensWithUsage, StreamEncoder
 from paceline.core.plan import Plan
 from paceline.core.sequence import Sequence
 from paceline.core.usage import Usage
@@ -143,7 +143,8 @@ class Answer:
         for seq in self.seqs:
             if deployment is not None and not seq.follows:
                 cached += seq.cached_tokens
-                written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
+                if plan.request.cached:
+                    written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
         return Usage(
             prompt_tokens=plan.prompt_tokens,
             completion_tokens=plan.completion_tokens,
@@ -176,6 +177,9 @@ class Answer:
         if self._begun_ns:
             return
         self._begun_ns = now_ns
+        encoder: object = self.encoder
+        if isinstance(encoder, OpensWithUsage):
+            encoder.open(self.usage())
         timing = self.timing(now_ns)
         self._count_prompt(timing)
         if not self._headers_sent:
@@ -317,9 +321,9 @@ class Stream:
         """Send the tokens up to `count`, the oldest of which was due at `due_ns`."""
         sent, answer, encoder = self.sent, self.answer, self.encoder
         assert encoder is not None, "only streams are sent in parts"
-        data = encoder.tokens(sent, count)
         if not sent:
             answer.begin(now_ns)
+        data = encoder.tokens(sent, count)
         self.sent = count
         if not data:
             answer.metrics.generated(count - sent)
