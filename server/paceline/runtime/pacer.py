@@ -216,7 +216,8 @@ class Pacer:
                 else:
                     heappush(self._late, (seq.end_ns, id(seq), seq))
                     self._wake(seq.end_ns)
-        if not deployment.unfinished:
+        # What an aborted sequence held is only free at the next boundary.
+        if not deployment.unfinished and deployment.next_ns == FOREVER:
             self._active.pop(deployment, None)
 
     def _join(self, stream: Stream, *, private: bool) -> None:
