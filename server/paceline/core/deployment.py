@@ -11,6 +11,7 @@ from collections.abc import Sequence as Seqs
 from heapq import heappop, heappush
 from typing import Literal, Protocol
 
+from paceline.core.overhead import OverheadSurface
 from paceline.core.prefix_cache import PrefixCache
 from paceline.core.profile import Profile
 from paceline.core.replica import Replica
@@ -75,19 +76,32 @@ class EngineDeployment:
         self._arrivals: list[tuple[int, int, list[Sequence]]] = []
         self._order = 0
         self._ended: list[Sequence] = []
+        self._waiting_outside = 0
+        sites = profile.overhead.sites
+        self._surface = OverheadSurface(sites) if sites else None
 
     @property
     def on_the_way(self) -> int:
         """Sequences received that no engine has seen yet: the API layer has them."""
-        return sum(s.state is State.OVERHEAD for _, _, seqs in self._arrivals for s in seqs)
+        return self._waiting_outside
 
-    def overhead_ns(self, key: int, transport: Transport = "http") -> int:
+    @property
+    def in_flight(self) -> int:
+        """Sequences that are here and not over, as of the last moment advanced to."""
+        return self._waiting_outside + sum(replica.load for replica in self.replicas)
+
+    def overhead_ns(
+        self, key: int, transport: Transport = "http", seq: Sequence | None = None
+    ) -> int:
         """What a request with this key waits before the engine sees it (ns).
 
         The API layer's work on a token delays every token alike, so it is counted here too.
+        Without `seq` the surface of a fit is left out.
         """
         overhead, tenants = self.profile.overhead, self.profile.tenants
         api = lognormal(key ^ 0xA91, overhead.api_ms_p50, overhead.api_ms_p90)
+        if self._surface is not None and seq is not None:
+            api *= self._surface.factor(self.in_flight + 1, seq.prompt_tokens, seq.output_tokens)
         queue = lognormal(key ^ 0x7E4A, tenants.queue_ms_p50, tenants.queue_ms_p90)
         rest = api + overhead.pipeline_stages * overhead.stage_ms
         round_trip, per_token = overhead.round_trip_ms, overhead.per_token_ms
@@ -116,7 +130,8 @@ class EngineDeployment:
             seq.received_ns = began_ns
         self.unfinished += len(seqs)
         self._order += 1
-        at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport), now_ns)
+        at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport, seqs[0]), now_ns)
+        self._waiting_outside += len(seqs)
         heappush(self._arrivals, (at_ns, self._order, list(seqs)))
         self.next_ns = min(self.next_ns, at_ns)
         self.advance(now_ns)
@@ -128,6 +143,7 @@ class EngineDeployment:
             seq.state = State.ABORTED
             seq.end_ns = now_ns
             self._ended.append(seq)
+            self._waiting_outside -= 1
             return
         replica = self.replicas[seq.replica_index]
         replica.abort(seq, now_ns)
@@ -144,6 +160,7 @@ class EngineDeployment:
             replica = min(self.replicas, key=_load) if len(self.replicas) > 1 else self.replicas[0]
             for seq in seqs:
                 if seq.state is State.OVERHEAD:
+                    self._waiting_outside -= 1
                     replica.arrive(seq, at_ns)
         self._advance_replicas(now_ns)
         self._schedule()

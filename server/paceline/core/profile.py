@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from paceline.core.overhead import Site
+
+_STRONGEST_SITE = 20.0
+
 SourceClass = Literal["official", "measured", "estimate", "hypothesis"]
 SOURCE_CLASSES: tuple[SourceClass, ...] = get_args(SourceClass)
 
@@ -79,9 +83,14 @@ class Limits:
 class Engine:
     """One replica's step, after vLLM: what a step costs and who may be in it.
 
-    step = step_ms + step_ms_per_seq * running / data_parallel_size
+    step = step_ms + step_ms_per_seq * (running / data_parallel_size) ** seq_exponent
          + step_ms_per_kv_token * kv_tokens / data_parallel_size
          + step_ms_per_prefill_token * prefill_tokens_in_this_step / data_parallel_size
+         + prefill_step_ms, where the step has prefill in it
+
+    `seq_exponent` below 1 is a batch that gets cheaper by the sequence (the experts of a mixture
+    that one more sequence touches are mostly touched already). `prefill_step_ms` is what a step
+    with prefill costs by itself (it can't run as a captured graph).
 
     With `data_parallel_size` above 1 a replica is that many ranks in lockstep with the batch
     spread evenly over them (vLLM's data-parallel ranks of a mixture-of-experts model).
@@ -96,8 +105,10 @@ class Engine:
     data_parallel_size: int = _whole(1, 1, 100_000)
     step_ms: float = _number("required", 0.0, 60_000.0, above=True)
     step_ms_per_seq: float = _number(0.0, 0.0, 60_000.0)
+    seq_exponent: float = _number(1.0, 0.0, 2.0, above=True)
     step_ms_per_kv_token: float = _number(0.0, 0.0, 1_000.0)
     step_ms_per_prefill_token: float = _number(0.0, 0.0, 1_000.0)
+    prefill_step_ms: float = _number(0.0, 0.0, 60_000.0)
     disaggregated_prefill: bool = _flag(False)
     tokens_per_step: float = _number(1.0, 1.0, 64.0)
     draft_tokens: int = _whole(0, 0, 63)
@@ -118,6 +129,9 @@ class Overhead:
     `per_token_ms` is the API layer's work on each token on its way out. It works on one token
     while the engine makes the next, so it delays all of them by this much and changes no rate; it
     must not be longer than the engine takes for a token.
+
+    `sites` are points of a measured surface, each `[in flight, prompt tokens, output tokens,
+    weight]`; they scale the API layer's part as `paceline.core.overhead` says.
     """
 
     round_trip_ms: float = _number(0.0, 0.0, 3_600_000.0)
@@ -126,6 +140,7 @@ class Overhead:
     api_ms_p90: float = _number(0.0, 0.0, 3_600_000.0)
     pipeline_stages: int = _whole(0, 0, 100_000)
     stage_ms: float = _number(0.0, 0.0, 60_000.0)
+    sites: tuple[Site, ...] = field(default=(), metadata={"kind": "sites"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +262,7 @@ class Profile:
         """Tokens a second of one request alone with no context: what load can only lower."""
         engine = self.engine
         alone = (1.0 + self.tenants.running) / engine.data_parallel_size
-        step = engine.step_ms + engine.step_ms_per_seq * alone
+        step = engine.step_ms + engine.step_ms_per_seq * alone**engine.seq_exponent
         return math.inf if self.kind == "instant" else engine.tokens_per_step * 1000.0 / step
 
     def numbers(self) -> dict[str, float | int | bool | str]:
@@ -356,6 +371,8 @@ def _value(key: str, meta: Mapping[str, Any], value: Any) -> Any:
         if value not in meta["allowed"]:
             raise ProfileError(key, f"must be one of {', '.join(meta['allowed'])}")
         return value
+    if kind == "sites":
+        return _sites(key, value)
     wanted = int if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, wanted):
         raise ProfileError(key, "must be a whole number" if kind == "int" else "must be a number")
@@ -365,6 +382,26 @@ def _value(key: str, meta: Mapping[str, Any], value: Any) -> Any:
         upper = "" if high == math.inf else f" and at most {high:g}"
         raise ProfileError(key, f"must be {span}{upper}, not {value!r}")
     return value if kind == "int" else float(value)
+
+
+def _sites(key: str, value: Any) -> tuple[Site, ...]:
+    sites: list[Site] = []
+    for row in value if isinstance(value, list) else [None]:
+        if (
+            not isinstance(row, list)
+            or len(row) != 4
+            or not all(isinstance(x, int | float) and math.isfinite(x) for x in row)
+            or min(row[:3]) < 1
+            or abs(row[3]) > _STRONGEST_SITE
+        ):
+            raise ProfileError(
+                key,
+                "must be a list of [in flight, prompt tokens, output tokens, weight], "
+                f"the first three at least 1, the weight from -{_STRONGEST_SITE:g} to "
+                f"{_STRONGEST_SITE:g}",
+            )
+        sites.append((float(row[0]), float(row[1]), float(row[2]), float(row[3])))
+    return tuple(sites)
 
 
 def _sources(data: Any) -> dict[str, Source]:

@@ -12,6 +12,7 @@ from collections import deque
 from heapq import heappop, heappush
 
 from paceline.core.acceptance import Acceptance
+from paceline.core.cost import StepCost
 from paceline.core.prefix_cache import PrefixCache
 from paceline.core.profile import Profile
 from paceline.core.rng import mix64
@@ -36,15 +37,11 @@ class Replica:
     ) -> None:
         """`keep_history` lets the clock tell the due times of boundaries long past."""
         engine, variation = profile.engine, profile.variation
-        ranks = engine.data_parallel_size
         self.profile = profile
         self.index = index
         self.cache = cache or PrefixCache(profile.prefix_cache)
         tenants = profile.tenants.running
-        self._seq_ns = engine.step_ms_per_seq * NS_PER_MS / ranks
-        self._step_ns = engine.step_ms * NS_PER_MS + tenants * self._seq_ns
-        self._kv_ns = engine.step_ms_per_kv_token * NS_PER_MS / ranks
-        self._prefill_ns = engine.step_ms_per_prefill_token * NS_PER_MS / ranks
+        self._cost = StepCost(profile)
         self._tokens_per_step = engine.tokens_per_step
         self._slots = int(engine.max_num_seqs - tenants) if engine.max_num_seqs else FOREVER
         self._chunk = engine.max_num_batched_tokens
@@ -55,7 +52,7 @@ class Replica:
         self._stall_step = -1
         jitter = None
         if variation.jitter:
-            jitter = jitter_table(variation.jitter, self._step_ns, index << 20)
+            jitter = jitter_table(variation.jitter, self._cost.shortest_ns, index << 20)
         self.clock = StepClock(jitter, keep_history=keep_history)
         self.acceptance: Acceptance | None = None
         if engine.tokens_per_step > 1.0:
@@ -205,12 +202,8 @@ class Replica:
             if until < last:
                 last = until
         batch = self._decoding if self._disaggregated else self.running
-        step_ns = self._step_ns + batch * self._seq_ns + prefill * self._prefill_ns
-        growth_ns = 0.0
+        step_ns = self._cost.step_ns(batch, self._kv, prefill)
         grown = self._decoding * self._tokens_per_step
-        if self._kv_ns:
-            step_ns += self._kv * self._kv_ns
-            growth_ns = grown * self._kv_ns
         if self._kv_room < FOREVER and grown:
             until = step + max(int((self._kv_room - self._kv) / grown), 1)
             if until < last:
@@ -225,7 +218,7 @@ class Replica:
                 last = self._stall_step
         self._run_prefill = prefill
         self._next_step = last
-        self.clock.restart(step, now_ns, step_ns, growth_ns)
+        self.clock.restart(step, now_ns, step_ns, grown * self._cost.kv_token_ns)
 
     def _next_stall(self, step: int) -> int:
         """The first stalled step at or after `step`: one somewhere in every so many steps."""
@@ -270,7 +263,9 @@ class Replica:
                 self._remember(seq)
             if self._disaggregated:
                 free_ns = max(self._prefill_free_ns, now_ns)
-                self._prefill_free_ns = free_ns + round(seq.to_prefill * self._prefill_ns)
+                self._prefill_free_ns = free_ns + round(
+                    seq.to_prefill * self._cost.prefill_token_ns
+                )
                 self._prefilled.append((self._prefill_free_ns, seq))
             else:
                 self._prefilling.append(seq)
