@@ -17,6 +17,7 @@ from paceline.core.encode import StreamEncoder
 from paceline.core.plan import Plan
 from paceline.core.usage import Usage
 from paceline.http import errors
+from paceline.http.anthropic import COUNT_PATH, MESSAGES, CountTokens
 from paceline.http.embeddings import PATH as EMBEDDINGS
 from paceline.http.embeddings import Embeddings
 from paceline.http.front import Front, Handler
@@ -81,6 +82,8 @@ class App:
             ("POST", CHAT.path): Generate(self.engine, CHAT),
             ("POST", COMPLETIONS.path): Generate(self.engine, COMPLETIONS),
             ("POST", EMBEDDINGS): Embeddings(self.engine),
+            ("POST", MESSAGES.path): Generate(self.engine, MESSAGES),
+            ("POST", COUNT_PATH): CountTokens(self.engine),
         }
         self._asgi = Front(direct, self._framework(direct), self.settings.cors_origins)
 

@@ -9,6 +9,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from paceline.http.anthropic import STYLE as ANTHROPIC
+from paceline.http.anthropic import is_anthropic
+from paceline.http.respond import JSON, OPENAI
 from paceline.wire.errors import (
     ApiError,
     invalid,
@@ -59,6 +62,7 @@ def _translate(request: Request, error: HTTPException) -> ApiError:
 
 def _answer(request: Request, error: ApiError) -> Response:
     rid = request.headers.get("x-request-id") or "req_" + os.urandom(16).hex()
-    headers = {**error.headers, "x-request-id": rid, "openai-version": "2020-10-01"}
-    body = b"" if request.method == "HEAD" else error.body()
-    return Response(body, error.status, headers, media_type="application/json")
+    style = ANTHROPIC if is_anthropic(request.url.path) else OPENAI
+    headers = {k.decode(): v.decode() for k, v in style.headers(JSON, rid, 0.0)}
+    body = b"" if request.method == "HEAD" else style.error(error, rid)
+    return Response(body, style.status(error.status), {**headers, **error.headers})

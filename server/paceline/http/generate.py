@@ -25,10 +25,11 @@ from paceline.core.usage import Usage
 from paceline.http import instant
 from paceline.http.respond import (
     JSON,
+    OPENAI,
     ClientGoneError,
     Receive,
     Scope,
-    api_headers,
+    Style,
     public_headers,
     read_body,
     request_id,
@@ -76,10 +77,6 @@ class _MakeWhole(Protocol):
     ) -> bytes: ...
 
 
-def _openai_error(error: ApiError) -> bytes:
-    return error.body()
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A parser and an encoder: all that an endpoint adds to the common way."""
@@ -92,8 +89,8 @@ class Dialect:
     whole: _MakeWhole
     names: Mapping[str, str] = field(default_factory=dict)
     """The dialect's words for the core's fields."""
-    error: Callable[[ApiError], bytes] = _openai_error
-    """The body of an error."""
+    style: Style = OPENAI
+    """The API's headers and errors."""
     transport: Transport = "http"
 
 
@@ -190,13 +187,12 @@ class Generate:
             status = 499
         except ApiError as error:
             status = error.status
-            await send_error(send, error, rid, self._since(received_ns), body=dialect.error(error))
+            await send_error(send, error, rid, self._since(received_ns), style=dialect.style)
         except Exception:
             status = 500
             log.exception("request %s failed", rid)
-            accident = server_error()
             await send_error(
-                send, accident, rid, self._since(received_ns), body=dialect.error(accident)
+                send, server_error(), rid, self._since(received_ns), style=dialect.style
             )
         engine.metrics.request(dialect.path, status)
 
@@ -229,11 +225,12 @@ class Generate:
 
     def sink(self, ready: Ready, send: Send, rid: str, received_ns: int) -> AsgiSink:
         """The answer's way out, with its headers."""
-        request, plan = ready.request, ready.plan
+        request, plan, style = ready.request, ready.plan, self.dialect.style
 
         def headers(timing: Timing | None) -> Headers:
             spent_s = self._since(received_ns) if timing is None else timing.total_s
-            made = api_headers(sse.CONTENT_TYPE.encode() if request.stream else JSON, rid, spent_s)
+            content_type = sse.CONTENT_TYPE.encode() if request.stream else JSON
+            made = style.headers(content_type, rid, spent_s)
             if timing is not None:
                 made.append(server_timing(timing))
             made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
@@ -245,9 +242,10 @@ class Generate:
                 )
             return made
 
-        def refusal(status: int, message: str, code: str) -> tuple[Headers, bytes]:
+        def refusal(status: int, message: str, code: str) -> tuple[int, Headers, bytes]:
             error = ApiError(status, message, code=code)
-            return api_headers(JSON, rid, self._since(received_ns)), self.dialect.error(error)
+            made = style.headers(JSON, rid, self._since(received_ns))
+            return style.status(status), made, style.error(error, rid)
 
         return AsgiSink(send, headers, ready.whole, refusal)
 

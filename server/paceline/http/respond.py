@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from paceline.http.sink import Headers, Send
@@ -82,6 +83,27 @@ def api_headers(content_type: bytes, rid: str, processing_s: float) -> Headers:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What an API's answers have in common whatever they hold: headers, and how it says no.
+
+    `headers` takes the content type, the request's id and the seconds since it came; `error`
+    makes the body of an error; `status` is the API's own status for one of ours.
+    """
+
+    headers: Callable[[bytes, str, float], Headers]
+    error: Callable[[ApiError, str], bytes]
+    status: Callable[[int], int] = int
+
+
+def _openai_error(error: ApiError, rid: str) -> bytes:
+    del rid  # it is told in a header alone
+    return error.body()
+
+
+OPENAI = Style(api_headers, _openai_error)
+
+
 def server_timing(timing: Timing) -> tuple[bytes, bytes]:
     """The Server-Timing header: where the time to here went, in milliseconds."""
     parts: Iterable[tuple[str, float]] = (
@@ -111,10 +133,11 @@ async def send_error(
     rid: str,
     processing_s: float,
     *,
-    body: bytes | None = None,
+    style: Style = OPENAI,
     head: bool = False,
 ) -> None:
-    """An error in its envelope: OpenAI's, where `body` isn't another."""
-    headers = api_headers(JSON, rid, processing_s)
+    """An error in its envelope."""
+    headers = style.headers(JSON, rid, processing_s)
     headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
-    await send_body(send, error.status, error.body() if body is None else body, headers, head=head)
+    body = style.error(error, rid)
+    await send_body(send, style.status(error.status), body, headers, head=head)

@@ -82,11 +82,11 @@ class AsgiSink(HandSender):
         send: Send,
         headers: Callable[[Timing | None], Headers],
         encode: Callable[[Usage], bytes],
-        refuse: Callable[[int, str, str], tuple[Headers, bytes]],
+        refuse: Callable[[int, str, str], tuple[int, Headers, bytes]],
     ) -> None:
         """`headers` are made when the first byte leaves; `encode` makes a whole body.
 
-        `refuse` makes the headers and the body of an error.
+        `refuse` makes the status, the headers and the body of an error.
         """
         super().__init__(send)
         self._headers = headers
@@ -111,7 +111,7 @@ class AsgiSink(HandSender):
 
     def refuse(self, status: int, message: str, code: str) -> None:
         """Send an error in place of an answer."""
-        self._whole(status, *self._refuse(status, message, code))
+        self._whole(*self._refuse(status, message, code))
 
     def _whole(self, status: int, headers: Headers, body: bytes) -> None:
         headers.append((b"content-length", b"%d" % len(body)))

@@ -61,19 +61,19 @@ class Cutter(Protocol):
         ...
 
 
-class PlainCutter:
-    """Cuts runs of tokens with one join each."""
+class TextCutter:
+    """Cuts runs of tokens with one join each; an event is `before`, its text, and `after`."""
 
     __slots__ = ("_after", "_before", "_between", "_dense", "_escaped", "_length", "_per_event")
 
-    def __init__(self, pieces: Pieces, frame: Frame, per_event: int) -> None:
+    def __init__(self, pieces: Pieces, before: bytes, after: bytes, per_event: int) -> None:
         self._escaped = pieces.escaped
         self._length = len(pieces)
         self._dense = pieces.dense
         self._per_event = per_event
-        self._before = frame.before
-        self._after = frame.middle + b"null" + frame.after + frame.usage + frame.end
-        self._between = self._after + self._before
+        self._before = before
+        self._after = after
+        self._between = after + before
 
     def cut(self, start: int, stop: int) -> bytes:
         """The events whose last token is one of start..stop."""
@@ -100,6 +100,16 @@ class PlainCutter:
     def rest(self) -> bytes:
         """Nothing: the last token took everything with it."""
         return b""
+
+
+class PlainCutter(TextCutter):
+    """A TextCutter of a frame whose events have no log probabilities."""
+
+    __slots__ = ()
+
+    def __init__(self, pieces: Pieces, frame: Frame, per_event: int) -> None:
+        after = frame.middle + b"null" + frame.after + frame.usage + frame.end
+        super().__init__(pieces, frame.before, after, per_event)
 
 
 LogprobsJson = Callable[[int, int, list[bytes]], bytes]
