@@ -23,6 +23,7 @@ from paceline.http.embeddings import Embeddings
 from paceline.http.front import Front, Handler
 from paceline.http.generate import Dialect, Generate
 from paceline.http.routes import routes
+from paceline.http.stamped import Stamped
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.profile_files import ProfileRegistry
@@ -85,7 +86,7 @@ class App:
             ("POST", MESSAGES.path): Generate(self.engine, MESSAGES),
             ("POST", COUNT_PATH): CountTokens(self.engine),
         }
-        self._asgi = Front(direct, self._framework(direct), self.settings.cors_origins)
+        self._asgi = Front(direct, Stamped(self._framework(direct)), self.settings.cors_origins)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""

@@ -73,9 +73,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def api_headers(content_type: bytes, rid: str, processing_s: float) -> Headers:
+    """What OpenAI puts on every answer, and what kind of answer it is."""
+    return [(b"content-type", content_type), *identity_headers(rid, processing_s)]
+
+
+def identity_headers(rid: str, processing_s: float) -> Headers:
     """What OpenAI puts on every answer."""
     return [
-        (b"content-type", content_type),
         (b"x-request-id", rid.encode("ascii")),
         (b"openai-processing-ms", b"%d" % round(processing_s * 1000)),
         (b"openai-version", b"2020-10-01"),
