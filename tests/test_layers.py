@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "paceline.core": {"paceline.core"},
     "paceline.wire": {"paceline.wire", "paceline.core"},
     "paceline.runtime": {"paceline.runtime", "paceline.core"},
+    "paceline.simulation": {"paceline.simulation", "paceline.runtime", "paceline.core"},
     "paceline.http": {"paceline.http", "paceline.wire", "paceline.runtime", "paceline.core"},
     "paceline_loadtest": {"paceline_loadtest", "paceline.core"},
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline import profiles_command
+from paceline import profiles_command, simulate_command
 from paceline.cli import app
 from paceline.race.command import race
 
@@ -11,3 +11,4 @@ def register() -> None:
     """Add the commands to the app."""
     app.command()(race)
     app.add_typer(profiles_command.app, name="profiles")
+    app.add_typer(simulate_command.app, name="simulate")
