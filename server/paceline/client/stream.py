@@ -164,6 +164,8 @@ def _error_text(body: bytes) -> str:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, http.client.IncompleteRead):
+        return "the server closed it before the end"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
