@@ -176,6 +176,7 @@ class RequestRecord:
             "id": self.id,
             "object": "paceline.request",
             "created": self.created_s,
+            "received_ns": self.received_ns,
             "endpoint": self.endpoint,
             "model": self.model,
             "profile": self.profile,
