@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from typing import Any
 
 import orjson
@@ -50,9 +51,9 @@ STYLE = Style(_headers, error_body, error_status)
 MESSAGES = Dialect(PATH, ID_PREFIX, parse_message, MessageStream, whole_message, NAMES, style=STYLE)
 
 
-def is_anthropic(path: str) -> bool:
-    """Whether errors at a path leave in Anthropic's envelope."""
-    return path == PATH or path.startswith(PATH + "/")
+def is_anthropic(path: str, headers: Container[str]) -> bool:
+    """Whether an error leaves in Anthropic's envelope: by its path, or by who asks."""
+    return path == PATH or path.startswith(PATH + "/") or "anthropic-version" in headers
 
 
 class CountTokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -11,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from paceline.http.anthropic import STYLE as ANTHROPIC
 from paceline.http.anthropic import is_anthropic
-from paceline.http.respond import JSON, OPENAI
+from paceline.http.respond import JSON, OPENAI, request_id
 from paceline.wire.errors import (
     ApiError,
     invalid,
@@ -61,8 +60,9 @@ def _translate(request: Request, error: HTTPException) -> ApiError:
 
 
 def _answer(request: Request, error: ApiError) -> Response:
-    rid = request.headers.get("x-request-id") or "req_" + os.urandom(16).hex()
-    style = ANTHROPIC if is_anthropic(request.url.path) else OPENAI
+    rid = request_id(request.scope)
+    path = request.url.path
+    style = ANTHROPIC if is_anthropic(path, request.headers) else OPENAI
     headers = {k.decode(): v.decode() for k, v in style.headers(JSON, rid, 0.0)}
     body = b"" if request.method == "HEAD" else style.error(error, rid)
     return Response(body, style.status(error.status), {**headers, **error.headers})

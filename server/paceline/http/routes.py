@@ -16,10 +16,14 @@ from paceline.runtime import profile_table
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.exposition import Exposition
 from paceline.runtime.profile_files import ProfileFileError
+from paceline.wire.anthropic import models as anthropic
 from paceline.wire.errors import ApiError, invalid, model_not_found
 from paceline.wire.models import encode_model, encode_models
 
 _JSON = "application/json"
+_TYPE = {"content-type": _JSON}
+_ANTHROPIC = "anthropic-version"
+"""A header that only callers of Anthropic's API send."""
 _MODELS_SINCE = 1_767_225_600
 """`created` of every model: 1 January 2026, so that it doesn't change with each start."""
 
@@ -49,16 +53,20 @@ def routes(engine: LiveEngine) -> APIRouter:
         return Response(body, headers={"content-type": content_type})
 
     @router.get("/v1/models", summary="Every name that is served")
-    async def models() -> Response:
+    async def models(request: Request) -> Response:
+        if _ANTHROPIC in request.headers:
+            return Response(anthropic.encode_models(engine.registry.names().items()), 200, _TYPE)
         return Response(
             encode_models(engine.registry.names().items(), _MODELS_SINCE), media_type=_JSON
         )
 
     @router.get("/v1/models/{model:path}", summary="One of them")
-    async def model(model: str) -> Response:
+    async def model(request: Request, model: str) -> Response:
         profile = engine.registry.get(model)
         if profile is None:
             raise model_not_found(model)
+        if _ANTHROPIC in request.headers:
+            return Response(anthropic.encode_model(model, profile), 200, _TYPE)
         return Response(encode_model(model, profile, _MODELS_SINCE), media_type=_JSON)
 
     _inspection(router, engine)
@@ -75,7 +83,7 @@ def _inspection(router: APIRouter, engine: LiveEngine) -> None:
         found = [_brief(record.to_json()) for record in engine.records.recent(limit)]
         return _json({"object": "list", "data": found})
 
-    @router.get("/paceline/requests/{request_id}", summary="When each chunk was due and left")
+    @router.get("/paceline/requests/{request_id:path}", summary="When each chunk was due and left")
     async def one_request(request_id: str) -> Response:
         record = engine.records.get(request_id)
         if record is None:
@@ -106,24 +114,35 @@ def _inspection(router: APIRouter, engine: LiveEngine) -> None:
 
 
 async def _seconds(engine: LiveEngine, request: Request) -> AsyncIterator[bytes]:
-    """One event a second: each busy profile's load, and its tokens since the last one."""
-    before: dict[str, int] = {}
+    """One event a second, the first one soon: each profile's load, and its rate since the last."""
+    before, before_ns = _generated(engine), engine.clock.now_ns()
+    wait_s = _FIRST_AFTER_S
     while not await request.is_disconnected() and not engine.draining:
-        now: dict[str, Any] = {}
-        for (name, tier), counters in engine.metrics.profiles.items():
-            key = f"{name}/{tier}"
+        await asyncio.sleep(wait_s)
+        wait_s = 1.0
+        total, now_ns = _generated(engine), engine.clock.now_ns()
+        profiles: dict[str, Any] = {}
+        for name, tokens in total.items():
             load = engine.load(name)
-            total = counters.generation_tokens
-            now[name] = {
-                "tier": tier,
+            profiles[name] = {
                 "running": load.running,
                 "waiting": load.waiting,
                 "kv_usage": load.kv_usage,
-                "tokens_per_second": total - before.get(key, 0),
+                "tokens_per_second": (tokens - before.get(name, 0)) * 1e9 / (now_ns - before_ns),
             }
-            before[key] = total
-        yield b"data: " + orjson.dumps({"profiles": now}) + b"\n\n"
-        await asyncio.sleep(1.0)
+        before, before_ns = total, now_ns
+        yield b"data: " + orjson.dumps({"profiles": profiles}) + b"\n\n"
+
+
+_FIRST_AFTER_S = 0.25
+
+
+def _generated(engine: LiveEngine) -> dict[str, int]:
+    """The tokens that each profile has generated so far, in all its tiers."""
+    found: dict[str, int] = {}
+    for (name, _), counters in engine.metrics.profiles.items():
+        found[name] = found.get(name, 0) + counters.generation_tokens
+    return found
 
 
 def _brief(record: dict[str, Any]) -> dict[str, Any]:
