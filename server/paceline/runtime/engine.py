@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
 from paceline.core.encode import StreamEncoder
@@ -15,7 +15,7 @@ from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.profile import SERVED_AS, Profile
-from paceline.core.request import GenerationRequest, TextPrompt, TokenPrompt
+from paceline.core.request import ChatPrompt, GenerationRequest, TextPrompt, TokenPrompt
 from paceline.core.steps import NS_PER_MS
 from paceline.runtime.clock import Clock
 from paceline.runtime.logprobs import LogprobSource
@@ -162,6 +162,47 @@ class LiveEngine:
 
         Raises PlanError.
         """
+        try:
+            return await self._plan(request, profile)
+        except PlanError as refusal:
+            if not request.drop_oldest or refusal.code != "context_length_exceeded":
+                raise
+            shorter = await self._shortened(request, profile)
+            if shorter is None:
+                raise
+        return await self._plan(shorter, profile)
+
+    async def _shortened(
+        self, request: GenerationRequest, profile: Profile
+    ) -> GenerationRequest | None:
+        """The request without as many of its oldest messages as it takes to fit.
+
+        What comes before the first word of the user's stays (instructions, tools), and so does
+        the last message; None where that is too much still.
+        """
+        prompt = request.prompts[0]
+        if not isinstance(prompt, ChatPrompt):
+            return None
+        messages = prompt.messages
+        kept = 0
+        while kept < len(messages) and messages[kept].role in ("developer", "system"):
+            kept += 1
+        room = profile.limits.context_tokens
+        if profile.kind == "engine" and profile.engine.kv_cache_tokens:
+            room = min(room, profile.engine.kv_cache_tokens)
+        room -= request.max_tokens or 1
+        low, high = kept + 1, len(messages)
+        found = None
+        while low < high:
+            middle = (low + high) // 2
+            shorter = ChatPrompt(messages[:kept] + messages[middle:])
+            if (await self.counter.measure_async(shorter)).tokens <= room:
+                found, high = shorter, middle
+            else:
+                low = middle + 1
+        return None if found is None else replace(request, prompts=(found,))
+
+    async def _plan(self, request: GenerationRequest, profile: Profile) -> Plan:
         rules = profile.prefix_cache
         block = rules.block_tokens if rules.enabled and request.cached else 0
         salt = f"{profile.name}\0{request.cache_key or ''}" if block else ""
