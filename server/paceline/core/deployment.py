@@ -207,7 +207,7 @@ class FlatDeployment:
         self.next_ns = FOREVER
         self.replicas: list[Replica] = []
         self.unfinished = 0
-        self.cache = cache or PrefixCache(profile.prefix_cache)
+        self.cache = PrefixCache(profile.prefix_cache) if cache is None else cache
         self._step_ns = profile.engine.step_ms * NS_PER_MS
         self._ttft_ns = round(profile.flat_ttft_ms * NS_PER_MS)
         self._events: list[tuple[int, int, Sequence]] = []

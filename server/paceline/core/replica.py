@@ -39,7 +39,7 @@ class Replica:
         engine, variation = profile.engine, profile.variation
         self.profile = profile
         self.index = index
-        self.cache = cache or PrefixCache(profile.prefix_cache)
+        self.cache = PrefixCache(profile.prefix_cache) if cache is None else cache
         tenants = profile.tenants.running
         self._cost = StepCost(profile)
         self._tokens_per_step = engine.tokens_per_step
