@@ -61,12 +61,21 @@ class Running:
     pid: int
 
 
-def _naive(port: int, pace: Pace) -> list[str]:
-    del pace
+def _uvicorn(module: str, port: int) -> list[str]:
     return [
-        *(str(VENV / "python"), "-m", "uvicorn", "--app-dir", str(BENCH), "naive_server:app"),
+        *(str(VENV / "python"), "-m", "uvicorn", "--app-dir", str(BENCH), f"{module}:app"),
         *("--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"),
     ]
+
+
+def _naive(port: int, pace: Pace) -> list[str]:
+    del pace
+    return _uvicorn("naive_server", port)
+
+
+def _sse_starlette(port: int, pace: Pace) -> list[str]:
+    del pace
+    return _uvicorn("sse_starlette_server", port)
 
 
 def _guidellm(port: int, pace: Pace) -> list[str]:
@@ -95,6 +104,7 @@ def catalogue(paceline_args: str = "") -> dict[str, Server]:
     known = (
         Server("paceline", "Paceline", paceline, capacity_start=2000),
         Server("naive", "naive FastAPI, a sleep a token", _naive, capacity_start=50),
+        Server("sse-starlette", "sse-starlette, due tokens merged", _sse_starlette, 50),
         Server("guidellm", "guidellm mock-server", _guidellm, capacity_start=50),
         Server("floor", "C, the floor", _floor, capacity_start=2000, by_rate=True),
     )
