@@ -75,7 +75,7 @@ class View:
                 lane, wrapper, style, badge=badge, now=now, width=width, height=each
             )
         lines += self._foot(width)
-        return lines[:height]
+        return [Segment.adjust_line_length(line, width, pad=False) for line in lines[:height]]
 
     def _head(self, width: int) -> Line:
         line = [Segment("paceline race", _BOLD)]
@@ -120,10 +120,8 @@ class View:
             rows.append([])
         rows += self._text(lane, wrapper, height - gap - len(rows))
         gutter = [Segment(self._glyphs.gutter, style), Segment(" ")]
-        for row in rows:
-            yield Segment.adjust_line_length([*gutter, *row], width, pad=False)
-        for _ in range(gap):
-            yield []
+        yield from ([*gutter, *row] for row in rows)
+        yield from [[]] * gap
 
     def _bar(self, lane: Lane, style: Style, width: int) -> Line:
         eighths = int(lane.progress * width * 8)

@@ -50,7 +50,7 @@ class Wrapper:
         elif part.isspace():
             if cell_len(self._rows[-1]) >= self.width:
                 self._row_is_over = True
-            elif self._rows[-1]:
+            elif self._rows[-1] and not self._rows[-1].endswith(" "):
                 self._rows[-1] += " "
         elif self._row_is_over:
             self._next_row()
