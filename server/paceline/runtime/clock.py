@@ -7,6 +7,7 @@ armed for one moment at a time and calls back at or after it.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -71,6 +72,45 @@ class LoopTimer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+
+class ScaledClock:
+    """The machine's clock run `speed` times as fast: a second of its time takes 1 / `speed`.
+
+    The pacing's own resolution doesn't shrink with it, so at a speed of 100 the timers are late by
+    100 times as much of this clock's time.
+    """
+
+    def __init__(self, speed: float, clock: Clock | None = None) -> None:
+        """`speed` is above 0. Raises ValueError for any other."""
+        if not 0.0 < speed < math.inf:
+            raise ValueError(f"speed must be a finite number above 0, not {speed!r}")
+        self.speed = speed
+        self._clock = clock or RealClock()
+        self._origin_ns = self._clock.now_ns()
+
+    def now_ns(self) -> int:
+        """The present (ns of this clock's time)."""
+        origin_ns = self._origin_ns
+        return origin_ns + int((self._clock.now_ns() - origin_ns) * self.speed)
+
+    def timer(self, callback: Callable[[], None]) -> Timer:
+        """A timer that is armed in this clock's time."""
+        return _ScaledTimer(self._clock.timer(callback), self._origin_ns, self.speed)
+
+
+class _ScaledTimer:
+    def __init__(self, timer: Timer, origin_ns: int, speed: float) -> None:
+        self._timer = timer
+        self._origin_ns = origin_ns
+        self._speed = speed
+
+    def arm(self, at_ns: int) -> None:
+        # Rounded up, or the timer might fire when this clock is not yet there.
+        self._timer.arm(self._origin_ns + math.ceil((at_ns - self._origin_ns) / self._speed))
+
+    def close(self) -> None:
+        self._timer.close()
 
 
 class ManualClock:
