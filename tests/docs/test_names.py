@@ -1,0 +1,115 @@
+"""Pages that list what there is list all of it: fields, error codes, metrics, endpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+
+from paceline.http.routes import routes
+from paceline.runtime import buckets
+from paceline.runtime.clock import ManualClock
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.exposition import Exposition
+from paceline.runtime.metrics import Load, Metrics
+from paceline.runtime.profile_files import ProfileRegistry
+from paceline.runtime.settings import Settings
+from paceline.wire import chat, completions, embeddings, overrides
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+API = (ROOT / "docs/api.md").read_text("utf-8")
+METRICS = (ROOT / "docs/metrics.md").read_text("utf-8")
+
+OTHER_PAGES = ("response", "conversation")
+"""Words in the names of modules whose endpoints have a page of their own."""
+
+
+def section(page: str, heading: str) -> str:
+    """A page from a heading to the next one of its level."""
+    level = heading.split(" ", maxsplit=1)[0]
+    return page.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+
+
+def missing(names: Iterable[str], page: str) -> list[str]:
+    return sorted(name for name in names if f"`{name}`" not in page)
+
+
+def test_every_field_of_a_chat_is_named() -> None:
+    assert missing(chat._TABLE, section(API, "## Chat completions")) == []
+
+
+def test_every_field_of_a_completion_is_named() -> None:
+    own = set(completions._TABLE) - set(chat._TABLE)
+    assert missing(own, section(API, "## Completions")) == []
+    assert own == {"prompt", "suffix", "echo", "best_of"}
+
+
+def test_every_field_of_embeddings_is_named() -> None:
+    assert missing(embeddings._TABLE, section(API, "## Embeddings")) == []
+
+
+def test_every_override_is_named() -> None:
+    page = section(API, "## One request's own pace")
+    assert missing(overrides._TABLE, page) == []
+    assert missing((header for _, header in overrides._HEADERS.values()), page) == []
+
+
+def test_every_error_code_is_named() -> None:
+    codes: set[str] = set()
+    for layer in ("wire", "http", "runtime"):
+        for file in (ROOT / "server/paceline" / layer).glob("*.py"):
+            if any(word in file.stem for word in OTHER_PAGES):
+                continue
+            text = file.read_text("utf-8")
+            codes |= set(re.findall(r'code="([a-z_]+)"', text))
+            codes |= set(re.findall(r'value, "([a-z]+(?:_[a-z]+)+)"\)', text))
+    # Nobody sends it: a body's content type is not looked at.
+    codes.discard("unsupported_media_type")
+    assert len(codes) > 12
+    assert missing(codes, section(API, "## Errors")) == []
+
+
+def test_every_route_is_named() -> None:
+    engine = LiveEngine(Settings(), ProfileRegistry.load(), ManualClock())
+    paths = {route.path for route in routes(engine).routes if isinstance(route, APIRoute)}
+    assert len(paths) > 8
+    named = section(API, "## Endpoints").replace("{id}", "*")
+    for path in paths:
+        assert f" {re.sub(r'{.*?}', '*', path)}" in named, path
+
+
+def exposed() -> dict[str, str]:
+    """The families of a scrape with their types."""
+    metrics = Metrics()
+    metrics.register_load("m", lambda: Load(0, 0), {})
+    metrics.profile("m", "default", 1000).aborted("client_gone")
+    text = Exposition(metrics).render()[0].decode()
+    return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+
+
+def test_every_metric_is_named_with_its_type() -> None:
+    families = exposed()
+    assert len(families) > 25
+    for name, kind in families.items():
+        if name.startswith("process_"):
+            assert f"`{name}`" in METRICS
+        else:
+            assert f"| `{name}` | {kind} |" in METRICS, name
+
+
+def test_no_metric_is_named_that_is_not_there() -> None:
+    named = set(re.findall(r"^\| `((?:vllm:|paceline_)\w+)` \|", METRICS, re.MULTILINE))
+    assert named - set(exposed()) == set()
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [buckets.TTFT_S, buckets.TOKEN_S, buckets.REQUEST_S, buckets.LAG_S, buckets.FINE_TOKEN_S],
+    ids=["ttft", "token", "request", "lag", "fine token"],
+)
+def test_the_bounds_are_those_of_the_code(bounds: tuple[float, ...]) -> None:
+    shown = ", ".join(f"{bound:.5f}".rstrip("0").rstrip(".") for bound in bounds)
+    assert shown + " s" in METRICS
