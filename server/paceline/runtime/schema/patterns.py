@@ -1,0 +1,125 @@
+"""Regular expressions of schemas (ECMA-262's) in Python's terms."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from paceline.runtime.schema.errors import SchemaError
+
+MAX_PATTERN = 4_000
+"""Characters a pattern may have."""
+
+# Unicode properties, as Python's `re` can say them: exactly for the common ones, with ASCII
+# alone for the others, which is enough to make a string and errs on the side of refusing one.
+_PROPERTIES = {
+    "L": r"^\W\d_", "Letter": r"^\W\d_", "Alphabetic": r"^\W\d_",
+    "Lu": "A-Z", "Uppercase_Letter": "A-Z", "Uppercase": "A-Z",
+    "Ll": "a-z", "Lowercase_Letter": "a-z", "Lowercase": "a-z",
+    "N": "0-9", "Nd": "0-9", "Number": "0-9",
+    "P": r"!-\/:-@\[-`{-~", "Punctuation": r"!-\/:-@\[-`{-~",
+    "S": r"$+<=>^`|~", "Z": r"\s", "Zs": " ", "Separator": r"\s", "White_Space": r"\s",
+    "M": "\u0300-\u036f", "C": "\x00-\x1f\x7f", "Cc": "\x00-\x1f\x7f", "ASCII": "\x00-\x7f",
+    "Emoji": "\U0001f300-\U0001faff",
+}  # fmt: skip
+
+_TOKEN = re.compile(
+    r"""
+    \\[pP]\{(?P<property>[^}]*)\}
+    | \\u\{(?P<point>[0-9A-Fa-f]{1,6})\}
+    | \\c(?P<control>[A-Za-z])
+    | \\k<(?P<backref>\w+)>
+    | \(\?<(?P<group>[A-Za-z_$][\w$]*)>
+    | (?P<anything>\[\^\])
+    | (?P<nothing>\[\](?!\]))
+    | (?P<escape>\\[\s\S])
+    | (?P<open>\[\^?)
+    | (?P<end>\$)
+    | (?P<other>[\s\S])
+    """,
+    re.VERBOSE,
+)
+
+# What a backslash may stand before in Python; elsewhere ECMA reads the character itself.
+_ESCAPES = frozenset("0123456789abBdDfnrsStvwWxu")
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The Python pattern that matches the same strings. Raises SchemaError."""
+    found = _compile(pattern)
+    if isinstance(found, str):
+        raise SchemaError(found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _compile(pattern: str) -> re.Pattern[str] | str:
+    if len(pattern) > MAX_PATTERN:
+        return f"a pattern of {len(pattern)} characters is more than {MAX_PATTERN}"
+    # Where Python reads the pattern as it stands, that is what it means: other validators in
+    # Python do the same.
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        pass
+    try:
+        return re.compile(translate(pattern))
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
+        return f"the pattern {pattern!r:.100} can't be read: {error}"
+
+
+def translate(pattern: str) -> str:
+    """ECMA-262's syntax -> Python's."""
+    made: list[str] = []
+    in_set = False
+    for found in _TOKEN.finditer(pattern):
+        kind = found.lastgroup
+        text = found[0]
+        if kind == "property":
+            made.append(_property(found["property"], text[1] == "P", in_set))
+        elif kind == "point":
+            made.append(re.escape(chr(int(found["point"], 16))))
+        elif kind == "control":
+            made.append(f"\\x{ord(found['control']) % 32:02x}")
+        elif in_set:
+            in_set = text != "]"
+            made.append(_escape(text) if kind == "escape" else "\\[" if text[0] == "[" else text)
+        elif kind == "open":
+            in_set = True
+            made.append(text)
+        else:
+            made.append(_outside(kind, text, found))
+    return "".join(made)
+
+
+def _outside(kind: str | None, text: str, found: re.Match[str]) -> str:
+    if kind == "backref":
+        return f"(?P={found['backref']})"
+    if kind == "group":
+        return f"(?P<{found['group'].replace('$', '_')}>"
+    if kind == "anything":
+        return r"[\s\S]"
+    if kind == "nothing":
+        return "(?!)"
+    return _escape(text) if kind == "escape" else text
+
+
+def _escape(text: str) -> str:
+    letter = text[1]
+    return text if letter in _ESCAPES or not letter.isalnum() else letter
+
+
+def _property(name: str, negated: bool, in_set: bool) -> str:
+    inside = _PROPERTIES.get(name.rpartition("=")[2])
+    if inside is None:
+        raise ValueError(f"unknown property {name!r}")
+    if in_set:
+        if negated or inside.startswith("^"):
+            if negated:
+                raise ValueError("a negated property inside a set")
+            # A letter, inside a set: what the Latin alphabets have.
+            return "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+        return inside
+    if inside.startswith("^"):
+        return f"[{inside[1:]}]" if negated else f"[{inside}]"
+    return f"[^{inside}]" if negated else f"[{inside}]"

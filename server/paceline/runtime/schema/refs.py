@@ -1,0 +1,112 @@
+"""`$ref` and its kin, within one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from paceline.runtime.schema.errors import SchemaError
+
+# Draft 7 and before: whatever stands beside a `$ref` does not count.
+_LEGACY = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
+
+# Keywords whose value is data, in which nothing is a schema.
+_DATA = frozenset({"const", "enum", "default", "examples", "example"})
+
+
+class Document:
+    """A schema and every place in it that something can refer to."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        declared = root.get("$schema", "") if isinstance(root, Mapping) else ""
+        self.legacy = isinstance(declared, str) and any(name in declared for name in _LEGACY)
+        self._places: dict[str, Any] = {}
+        self._bases: dict[int, str] = {}
+        self._resolved: dict[tuple[str, str], Any] = {}
+        self._index(root, "")
+
+    def _index(self, root: Any, base: str) -> None:
+        """Note ids and anchors. Done with a list, as a schema may be deeper than the stack."""
+        waiting: list[tuple[Any, str, bool]] = [(root, base, True)]
+        while waiting:
+            node, base, is_schema = waiting.pop()
+            if isinstance(node, list):
+                waiting += [(item, base, is_schema) for item in node]
+            elif isinstance(node, Mapping):
+                if is_schema:
+                    base = self._name(node, base)
+                    self._bases[id(node)] = base
+                for key, item in node.items():
+                    if key not in _DATA or not is_schema:
+                        inner = is_schema is False or key not in _NAMED
+                        waiting.append((item, base, inner))
+
+    def _name(self, node: Mapping[str, Any], base: str) -> str:
+        own = node.get("$id", node.get("id"))
+        if isinstance(own, str):
+            if own.startswith("#"):
+                self._places[base + own] = node
+            else:
+                base = _join(base, own)
+                self._places[base] = node
+        for word in ("$anchor", "$dynamicAnchor"):
+            anchor = node.get(word)
+            if isinstance(anchor, str):
+                self._places.setdefault(f"{base}#{anchor}", node)
+        return base
+
+    def resolve(self, ref: str, holder: Mapping[str, Any]) -> Any:
+        """What a reference in `holder` leads to. Raises SchemaError where that is nowhere here."""
+        base = self._bases.get(id(holder), "")
+        key = (base, ref)
+        if key not in self._resolved:
+            self._resolved[key] = self._find(ref, base)
+        return self._resolved[key]
+
+    def _find(self, ref: str, base: str) -> Any:
+        whole = _join(base, ref) if not ref.startswith("#") else base + ref
+        if whole in self._places:
+            return self._places[whole]
+        address, fragment = urldefrag(whole)
+        start = self._places.get(address, self._places.get(address + "#"))
+        if start is None:
+            if address and address != base and ref.partition("#")[0]:
+                raise SchemaError(f"$ref leads outside of the schema: {ref!r}")
+            start = self.root
+        if fragment and not fragment.startswith("/"):
+            raise SchemaError(f"$ref leads nowhere: {ref!r}")
+        return _walk(start, fragment, ref)
+
+
+# Their values are maps from names to schemas, not schemas.
+_NAMED = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+
+
+def _join(base: str, ref: str) -> str:
+    try:
+        return urljoin(base, ref)
+    except ValueError:
+        raise SchemaError(f"$ref or $id is no address: {ref!r}") from None
+
+
+def _walk(start: Any, fragment: str, ref: str) -> Any:
+    node = start
+    for part in _parts(fragment):
+        if isinstance(node, Mapping) and part in node:
+            node = node[part]
+        elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        else:
+            raise SchemaError(f"$ref leads nowhere: {ref!r}")
+    if not isinstance(node, bool | Mapping):
+        raise SchemaError(f"$ref leads to something that is no schema: {ref!r}")
+    return node
+
+
+def _parts(fragment: str) -> Iterator[str]:
+    for part in fragment.split("/")[1:]:
+        yield unquote(part).replace("~1", "/").replace("~0", "~")
