@@ -18,12 +18,17 @@ from paceline.core.plan import Plan
 from paceline.core.usage import Usage
 from paceline.http import errors
 from paceline.http.anthropic import COUNT_PATH, MESSAGES, CountTokens
+from paceline.http.conversations import conversation_routes
 from paceline.http.embeddings import PATH as EMBEDDINGS
 from paceline.http.embeddings import Embeddings
 from paceline.http.front import Front, Handler
 from paceline.http.generate import Dialect, Generate
+from paceline.http.response_routes import COMPACT_PATH, compact_dialect, response_routes
+from paceline.http.responses import PATH as RESPONSES
+from paceline.http.responses import Keeper, Responses
 from paceline.http.routes import routes
 from paceline.http.stamped import Stamped
+from paceline.http.websocket import ResponseSocket
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.profile_files import ProfileRegistry
@@ -79,14 +84,24 @@ class App:
         self.settings = settings or Settings()
         self.registry = registry or ProfileRegistry.load(self.settings.profiles)
         self.engine = LiveEngine(self.settings, self.registry, clock or RealClock())
+        self.keeper = Keeper(self.engine)
         direct: dict[tuple[str, str], Handler] = {
             ("POST", CHAT.path): Generate(self.engine, CHAT),
             ("POST", COMPLETIONS.path): Generate(self.engine, COMPLETIONS),
             ("POST", EMBEDDINGS): Embeddings(self.engine),
             ("POST", MESSAGES.path): Generate(self.engine, MESSAGES),
             ("POST", COUNT_PATH): CountTokens(self.engine),
+            ("POST", RESPONSES): Responses(self.engine, self.keeper),
+            ("POST", COMPACT_PATH): Generate(self.engine, compact_dialect(self.keeper)),
         }
-        self._asgi = Front(direct, Stamped(self._framework(direct)), self.settings.cors_origins)
+        socket = ResponseSocket(self.engine, self.keeper)
+        upgrades: dict[tuple[str, str], Handler] = {
+            ("GET", RESPONSES): socket,
+            ("WEBSOCKET", RESPONSES): socket,
+        }
+        self._asgi = Front(
+            {**direct, **upgrades}, Stamped(self._framework(direct)), self.settings.cors_origins
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
@@ -111,6 +126,8 @@ class App:
         )
         errors.install(app)
         app.include_router(routes(self.engine))
+        app.include_router(response_routes(self.keeper))
+        app.include_router(conversation_routes(self.keeper))
         for (method, path), handler in direct.items():
             # For their own method these never come here; they answer 405 for any other.
             app.router.routes.append(Route(path, _Endpoint(handler), methods=[method]))

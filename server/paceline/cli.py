@@ -80,6 +80,18 @@ def serve(
     ledger_requests: Annotated[
         int | None, typer.Option(help="Finished requests whose timing is kept.")
     ] = None,
+    responses_bytes: Annotated[
+        int | None, typer.Option(help="Memory for stored responses and conversations.")
+    ] = None,
+    websocket: Annotated[
+        bool | None, typer.Option(help="Serve /v1/responses over WebSockets too.")
+    ] = None,
+    websocket_limit_s: Annotated[
+        float | None, typer.Option(help="Seconds a WebSocket connection may live.")
+    ] = None,
+    websocket_deflate: Annotated[
+        bool | None, typer.Option(help="Compress WebSocket frames on offer.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="critical … debug.")] = None,
     access_log: Annotated[bool | None, typer.Option(help="Log each request.")] = None,
 ) -> None:
@@ -98,6 +110,10 @@ def serve(
         cors_origins=cors_origins,
         pacer_utilisation=pacer_utilisation,
         ledger_requests=ledger_requests,
+        responses_bytes=responses_bytes,
+        websocket=websocket,
+        websocket_limit_s=websocket_limit_s,
+        websocket_deflate=websocket_deflate,
         log_level=log_level,
         access_log=access_log,
     )

@@ -35,7 +35,9 @@ class Server(uvicorn.Server):
             port=settings.port,
             loop="uvloop",
             http="httptools",
-            ws="none",
+            ws="websockets-sansio" if settings.websocket else "none",
+            ws_max_size=settings.max_body_bytes,
+            ws_per_message_deflate=settings.websocket_deflate,
             lifespan="on",
             log_level=settings.log_level,
             access_log=settings.access_log,
@@ -46,6 +48,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=round(settings.grace_s + _LAST_WORDS_S + 0.5),
         )
         super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_not_about_upgrades)
         self._app = app
         self._told = False
 
@@ -77,6 +80,12 @@ def serve(settings: Settings) -> None:
     # again and again; each walk is a gap in every stream.
     gc.set_threshold(20_000, 10, 10)
     Server(App(settings)).run()
+
+
+def _not_about_upgrades(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn says of an upgrade that is answered with 426."""
+    message = record.getMessage()
+    return not message.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
 
 
 def _more_files() -> None:

@@ -41,7 +41,10 @@ class Front:
         rest: Handler,
         origins: Sequence[str] = ("*",),
     ) -> None:
-        """`direct` maps method and path to a handler; pages of `origins` may call."""
+        """`direct` maps method and path to a handler; pages of `origins` may call.
+
+        A WebSocket's method is `WEBSOCKET`.
+        """
         self._direct = dict(direct)
         self._rest = rest
         self._for_pages = CORSMiddleware(
@@ -63,6 +66,11 @@ class Front:
     async def _route(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         if scope["type"] == "http":
             handler = self._direct.get((scope["method"], scope["path"]))
+            if handler is not None:
+                await handler(scope, receive, send)
+                return
+        elif scope["type"] == "websocket":
+            handler = self._direct.get(("WEBSOCKET", scope["path"]))
             if handler is not None:
                 await handler(scope, receive, send)
                 return

@@ -7,12 +7,12 @@ its metrics, its record, its headers, is the same as for a paced one.
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 from paceline.core.plan import Plan
 from paceline.http.respond import Receive
-from paceline.http.sink import AsgiSink
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.stream import Answer
+from paceline.runtime.stream import Answer, Sink
 
 _TOKENS_PER_WRITE = 64
 _WRITES_PER_TURN = 16
@@ -22,13 +22,21 @@ _LONG = 4096
 """Tokens from which on it pays to look whether the client is still there."""
 
 
+class PatientSink(Sink, Protocol):
+    """A sink that can be waited for."""
+
+    async def ready(self) -> None:
+        """Wait until the reader has caught up."""
+        ...
+
+
 def is_instant(plan: Plan) -> bool:
     """Whether a plan's answer needs no clock."""
     overrides = plan.request.overrides
     return plan.profile.kind == "instant" and overrides.ttft_ms is None and overrides.rate is None
 
 
-async def deliver(engine: LiveEngine, answer: Answer, sink: AsgiSink, receive: Receive) -> None:
+async def deliver(engine: LiveEngine, answer: Answer, sink: PatientSink, receive: Receive) -> None:
     """Write the whole answer now, unless the client leaves in the middle."""
     answer.no_engine(engine.clock.now_ns())
     leaving = None

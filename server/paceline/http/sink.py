@@ -51,6 +51,9 @@ class HandSender:
             waits_for = sending.send(None)
         except StopIteration:
             return
+        except OSError:
+            # The client has left, as it will be told to whoever receives.
+            return
         except Exception:
             # One broken connection must not take the pacer's pass along.
             log.exception("sending a part of an answer failed")

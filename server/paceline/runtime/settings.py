@@ -79,6 +79,14 @@ class Settings(BaseSettings):
     """Most of the core that writing due tokens may take."""
     ledger_requests: int = Field(1024, ge=0, le=1_000_000)
     """Finished requests whose timing is kept."""
+    responses_bytes: int = Field(256 << 20, ge=0, le=1 << 40)
+    """Memory for responses and conversations that can be asked for again, roughly."""
+    websocket: bool = True
+    """Whether `/v1/responses` is served over WebSockets too; otherwise an upgrade gets 426."""
+    websocket_limit_s: float = Field(3600.0, gt=0, le=86_400)
+    """Seconds that a WebSocket connection may live; OpenAI's live an hour."""
+    websocket_deflate: bool = True
+    """Whether WebSocket frames are compressed for clients that offer it."""
     log_level: LogLevel = "info"
     """Least serious log lines that are written."""
     access_log: bool = False

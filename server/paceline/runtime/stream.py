@@ -37,13 +37,14 @@ class Timing:
 
 
 class Sink(Protocol):
-    """Where an answer's bytes go.
+    """Where an answer's bytes go; `drained` is called when a blocked one can take more again."""
 
-    `blocked` is true while the reader can't take more; `drained` is called when it can again.
-    """
-
-    blocked: bool
     drained: Callable[[], None] | None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the reader can't take more."""
+        ...
 
     def begin(self, timing: Timing | None) -> None:
         """Send the headers of a stream; None where they leave before its first token."""

@@ -292,6 +292,10 @@ class ResponseStream:
         self._tell("cancelled", final, None)
         return events
 
+    def output(self) -> bytes:
+        """The final output items, joined by commas."""
+        return self._output.json()
+
     def at(self, status: str) -> bytes:
         """The response object before its end."""
         return self._object.json(status)

@@ -84,6 +84,12 @@ class Item:
         return str(self.data.get("type") or "message")
 
     @property
+    def key(self) -> str | None:
+        """Its id, if it has one."""
+        found = self.data.get("id")
+        return found if isinstance(found, str) and found else None
+
+    @property
     def nbytes(self) -> int:
         """What it takes in memory, roughly."""
         return 600 + (2 * len(self.message.text) if self.message is not None else 0)

@@ -1,0 +1,447 @@
+"""/v1/responses over a WebSocket: one connection, many responses, their history kept with it.
+
+Frames with the same `stream_id` (or none) are a lane. A lane's responses come one after another,
+in the order of their requests; lanes run side by side. The token path makes no task: the pacer
+steps the sending by hand, as over HTTP, one frame an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from paceline.core.usage import Usage
+from paceline.http import instant
+from paceline.http.generate import Dialect, Ready, parse_json, prepare
+from paceline.http.respond import (
+    JSON,
+    Receive,
+    Scope,
+    api_headers,
+    header,
+    public_headers,
+    request_id,
+    send_error,
+)
+from paceline.http.responses import PATH, Keeper, output_items
+from paceline.http.sink import HandSender, Headers, Send
+from paceline.http.steering import Steering
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.stream import Answer, Timing
+from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
+from paceline.wire.fields import name_text
+from paceline.wire.jsonbytes import json_bytes
+from paceline.wire.responses.encode import ResponseFrames, ResponseStream
+from paceline.wire.responses.events import SEPARATOR
+from paceline.wire.responses.items import Item
+
+log = logging.getLogger("paceline")
+
+_REMEMBERED = 16
+"""Latest responses of a connection that can be continued though they weren't stored."""
+
+_MOST_WAITING = 64
+"""Requests of one lane that may wait for those before them."""
+
+_MOST_LANES = 64
+_POLICY = 1008
+_GOING_AWAY = 1001
+
+
+class FrameSink:
+    """One response's way out: each event a text frame. A `Sink`."""
+
+    def __init__(
+        self, sender: HandSender, ended: Callable[[], None], stream_id: str | None
+    ) -> None:
+        self.drained: Callable[[], None] | None = None
+        self._sender = sender
+        self._ended = ended
+        self._stream_id = stream_id
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the connection can't take more."""
+        return self._sender.blocked
+
+    def begin(self, timing: Timing | None) -> None:
+        """Nothing: frames have no headers."""
+
+    def write(self, data: bytes) -> None:
+        """Send some events."""
+        post = self._sender.post
+        for frame in data.decode().split("\n")[:-1]:
+            post({"type": "websocket.send", "text": frame})
+
+    def end(self, data: bytes) -> None:
+        """Send the last events."""
+        self.write(data)
+        self._ended()
+
+    def refuse(self, status: int, message: str, code: str) -> None:
+        """Send an error in place of an answer."""
+        self.end(error_frame(ApiError(status, message, code=code), self._stream_id))
+
+    def whole(self, usage: Usage, timing: Timing) -> None:
+        """Never called: over a WebSocket every answer is a stream."""
+        raise AssertionError
+
+    async def ready(self) -> None:
+        """Wait until the reader has caught up."""
+        await self._sender.ready()
+
+
+class _Request(NamedTuple):
+    frame: Mapping[str, Any]
+    received_ns: int
+
+
+class _Lane:
+    """Responses that come one after another."""
+
+    def __init__(self, stream_id: str | None) -> None:
+        self.stream_id = stream_id
+        self.waiting: deque[_Request] = deque()
+        self.task: asyncio.Task[None] | None = None
+        self.answer: Answer | None = None
+        self.encoder: ResponseStream | None = None
+        self.sink: FrameSink | None = None
+        self.response_id = ""
+        self.steering = Steering()
+
+
+class _Memory:
+    """The connection's own latest responses, in front of what everybody can see."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._latest: OrderedDict[str, Sequence[Item]] = OrderedDict()
+
+    def remember(self, response_id: str, items: Sequence[Item]) -> None:
+        """Keep a response of this connection."""
+        self._latest[response_id] = items
+        if len(self._latest) > _REMEMBERED:
+            self._latest.popitem(last=False)
+
+    def response(self, response_id: str) -> Sequence[Item]:
+        """All items up to and with a response's own output. Raises ApiError."""
+        found = self._latest.get(response_id)
+        return self._keeper.response(response_id) if found is None else found
+
+    def conversation(self, conversation_id: str) -> Sequence[Item]:
+        """A conversation's items. Raises ApiError."""
+        return self._keeper.conversation(conversation_id)
+
+    def item(self, item_id: str) -> Item | None:
+        """An item by its id."""
+        for items in reversed(self._latest.values()):
+            for item in reversed(items):
+                if item.key == item_id:
+                    return item
+        return self._keeper.item(item_id)
+
+
+class ResponseSocket:
+    """The endpoint; says 426 to whoever wants to upgrade where that is switched off."""
+
+    def __init__(self, engine: LiveEngine, keeper: Keeper) -> None:
+        self._engine = engine
+        self._keeper = keeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or refuse it."""
+        rid = request_id(scope)
+        if scope["type"] == "http":
+            error = upgrade_required()
+            if header(scope, b"upgrade") is None:
+                error = method_not_allowed(scope["method"], PATH, "POST")
+            self._engine.metrics.request(PATH, error.status)
+            await send_error(send, error, rid, 0.0)
+            return
+        if not self._engine.settings.websocket:
+            await _refuse(send, upgrade_required(), rid)
+            return
+        if self._engine.draining:
+            error = ApiError(503, "The server is shutting down.", code="server_shutting_down")
+            await _refuse(send, error, rid)
+            return
+        await _Connection(self._engine, self._keeper, scope, receive, send).run(rid)
+
+
+class _Connection:
+    """One client's connection."""
+
+    def __init__(
+        self, engine: LiveEngine, keeper: Keeper, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._headers = public_headers(scope)
+        self._receive = receive
+        self._send = send
+        self._sender = HandSender(send)
+        self._sender.drained = self._resume
+        self._memory = _Memory(keeper)
+        self._dialect: Dialect = keeper.dialect(
+            self._memory, stream=ResponseFrames, transport="websocket"
+        )
+        self._lanes: dict[str | None, _Lane] = {}
+        self._expired = False
+        self._gone = False
+
+    async def run(self, rid: str) -> None:
+        """Take frames until the client leaves or its time is over."""
+        if (await self._receive())["type"] != "websocket.connect":
+            return
+        headers: Headers = api_headers(JSON, rid, 0.0)[1:]
+        await self._send({"type": "websocket.accept", "headers": headers})
+        limit_s = self._engine.settings.websocket_limit_s
+        timer = asyncio.get_running_loop().call_later(limit_s, self._expire)
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                self._frame(message.get("text") or message.get("bytes") or b"")
+        finally:
+            self._gone = True
+            timer.cancel()
+            self._leave()
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def _frame(self, data: str | bytes) -> None:
+        received_ns = self._engine.clock.now_ns()
+        stream_id: str | None = None
+        try:
+            frame = parse_json(data.encode() if isinstance(data, str) else data)
+            if not isinstance(frame, dict):
+                raise invalid("type", "A frame must be a JSON object.", "invalid_type")
+            kind = frame.get("type")
+            if frame.get("stream_id") is not None:
+                stream_id = name_text(frame["stream_id"], "stream_id")
+            if kind == "response.create":
+                self._create(frame, stream_id, received_ns)
+            elif kind == "response.cancel":
+                self._cancel(frame, stream_id)
+            elif kind == "response.steer":
+                self._steer(frame)
+            else:
+                raise invalid(
+                    "type",
+                    "A frame's type must be response.create, response.cancel or response.steer.",
+                )
+        except ApiError as error:
+            self._refuse(error, stream_id)
+
+    def _create(self, frame: dict[str, Any], stream_id: str | None, received_ns: int) -> None:
+        if self._expired:
+            raise _expired(self._engine.settings.websocket_limit_s)
+        if frame.get("background"):
+            raise invalid("background", "background is not supported over a WebSocket.")
+        lane = self._lanes.get(stream_id)
+        if lane is None:
+            idle = [key for key, each in self._lanes.items() if each.task is None]
+            if len(self._lanes) >= _MOST_LANES and not idle:
+                raise invalid("stream_id", f"A connection has at most {_MOST_LANES} streams.")
+            for key in idle if len(self._lanes) >= _MOST_LANES else ():
+                del self._lanes[key]
+            lane = self._lanes[stream_id] = _Lane(stream_id)
+        if len(lane.waiting) >= _MOST_WAITING:
+            raise ApiError(
+                429,
+                f"{_MOST_WAITING} requests wait on this stream already.",
+                code="rate_limit_exceeded",
+                headers={"Retry-After": "1"},
+            )
+        lane.waiting.append(_Request(frame, received_ns))
+        if lane.task is None:
+            lane.task = asyncio.ensure_future(self._work(lane))
+
+    def _cancel(self, frame: Mapping[str, Any], stream_id: str | None) -> None:
+        wanted = frame.get("response_id")
+        for lane in self._lanes.values():
+            if lane.answer is None or lane.answer.over:
+                continue
+            if lane.response_id == wanted or (wanted is None and lane.stream_id == stream_id):
+                sink, encoder = lane.sink, lane.encoder
+                assert sink is not None, "an answer under way has its sink"
+                assert encoder is not None, "and its encoder"
+                self._engine.pacer.abort(lane.answer)
+                sink.end(encoder.cancelled())
+                return
+        raise invalid("response_id", "There is no such response under way.", "response_not_active")
+
+    def _steer(self, frame: Mapping[str, Any]) -> None:
+        target = frame.get("previous_response_id")
+        lane = next((x for x in self._lanes.values() if x.response_id == target), None)
+        if lane is None:
+            answer = Steering.failed(frame, "response_not_found", "There is no such response here.")
+        elif lane.answer is None or lane.answer.over:
+            answer = Steering.failed(
+                frame, "response_already_completed", "The response is already over.", lane.stream_id
+            )
+        else:
+            answer = lane.steering.take(frame, lane.stream_id)
+        self._sender.post({"type": "websocket.send", "text": answer.decode()})
+
+    # -- responses -----------------------------------------------------------------------------
+
+    async def _work(self, lane: _Lane) -> None:
+        """Answer a lane's requests one after another."""
+        try:
+            while lane.waiting and not self._gone:
+                await self._respond(lane, lane.waiting.popleft())
+        finally:
+            lane.task = None
+            self._expire_if_idle()
+
+    async def _respond(self, lane: _Lane, request: _Request) -> None:
+        engine = self._engine
+        status = 200
+        try:
+            body = lane.steering.before(request.frame)
+            ready = await prepare(engine, self._dialect, body, self._headers)
+            if not self._gone:
+                await self._deliver(lane, ready, request)
+        except ApiError as error:
+            status = error.status
+            self._refuse(error, lane.stream_id)
+        except Exception:
+            status = 500
+            log.exception("a response over a WebSocket failed")
+            self._refuse(server_error(), lane.stream_id)
+        engine.metrics.request(PATH, status)
+
+    async def _deliver(self, lane: _Lane, ready: Ready, request: _Request) -> None:
+        engine = self._engine
+        done = asyncio.Event()
+        context = self._keeper.watch(ready)
+        kept = context.ended
+        assert kept is not None, "watched"
+
+        def ended(
+            status: str, final: bytes, output: Sequence[Mapping[str, Any]], usage: Usage | None
+        ) -> None:
+            kept(status, final, output, usage)
+            items = (*context.history, *context.items, *output_items(output, usage))
+            self._memory.remember(ready.head.id, items)
+            lane.steering.ended(status, output)
+
+        context.ended = ended
+        encoder = ready.encoder()
+        assert isinstance(encoder, ResponseStream), "the dialect's own encoder"
+        sink = FrameSink(self._sender, done.set, lane.stream_id)
+        lane.encoder, lane.sink, lane.response_id = encoder, sink, ready.head.id
+        lane.steering.begin(ready.head.id)
+        lane.answer = answer = engine.open(
+            ready.plan,
+            encoder,
+            sink,
+            request_id="req_" + os.urandom(16).hex(),
+            endpoint=PATH,
+            received_ns=request.received_ns,
+        )
+        answer.open_early()
+        if instant.is_instant(ready.plan):
+            await instant.deliver(engine, answer, sink, self._never)
+        else:
+            engine.start_answer(answer, "websocket")
+        await done.wait()
+        lane.answer = None
+        successor, pending = lane.steering.after(request.frame, lane.stream_id)
+        if pending is not None:
+            self._sender.post({"type": "websocket.send", "text": pending.decode()})
+        if successor is not None:
+            lane.waiting.appendleft(_Request(successor, engine.clock.now_ns()))
+
+    @staticmethod
+    async def _never() -> dict[str, str]:
+        await asyncio.Event().wait()
+        return {"type": "websocket.disconnect"}
+
+    def _refuse(self, error: ApiError, stream_id: str | None) -> None:
+        frame = error_frame(error, stream_id).removesuffix(SEPARATOR)
+        self._sender.post({"type": "websocket.send", "text": frame.decode()})
+
+    # -- the connection ------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        """The reader has caught up: every lane may write again."""
+        for lane in self._lanes.values():
+            if lane.answer is not None and not lane.answer.over:
+                self._engine.pacer.resume(lane.answer)
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._expire_if_idle()
+
+    def _expire_if_idle(self) -> None:
+        """Say goodbye once the connection's time is over and nothing is under way."""
+        if not self._expired or self._gone:
+            return
+        if any(lane.task is not None for lane in self._lanes.values()):
+            return
+        self._gone = True
+        self._refuse(_expired(self._engine.settings.websocket_limit_s), None)
+        self._sender.post({"type": "websocket.close", "code": _GOING_AWAY, "reason": "time limit"})
+
+    def _leave(self) -> None:
+        """End all that the client no longer waits for."""
+        for lane in self._lanes.values():
+            if lane.task is not None:
+                lane.task.cancel()
+            if lane.answer is not None and not lane.answer.over:
+                self._engine.pacer.abort(lane.answer)
+
+
+def error_frame(error: ApiError, stream_id: str | None) -> bytes:
+    """An error as a frame, with what would have been its headers."""
+    inside: dict[str, Any] = {
+        "type": error.type,
+        "code": error.code,
+        "message": error.message,
+        "param": error.param,
+    }
+    frame: dict[str, Any] = {
+        "type": "error",
+        "status": error.status,
+        "error": inside,
+        "headers": {key.lower(): value for key, value in error.headers.items()},
+    }
+    if stream_id is not None:
+        frame["stream_id"] = stream_id
+    return json_bytes(frame) + SEPARATOR
+
+
+def upgrade_required() -> ApiError:
+    """426: WebSockets are switched off, or a plain request asked for the wrong thing."""
+    return ApiError(
+        426,
+        "This endpoint is not served over WebSockets here: send the request by POST.",
+        code="upgrade_required",
+        headers={"Upgrade": "websocket", "Connection": "Upgrade"},
+    )
+
+
+def _expired(limit_s: float) -> ApiError:
+    minutes = limit_s / 60
+    return ApiError(
+        400,
+        f"Responses websocket connection limit reached ({minutes:g} minutes). "
+        "Create a new websocket connection to continue.",
+        code="websocket_connection_limit_reached",
+    )
+
+
+async def _refuse(send: Send, error: ApiError, rid: str) -> None:
+    """Answer a handshake with an error."""
+    headers = api_headers(JSON, rid, 0.0)
+    headers += [(k.lower().encode(), v.encode()) for k, v in error.headers.items()]
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": error.body()})
