@@ -36,7 +36,7 @@ class StepCost:
         self.prefill_token_ns = engine.step_ms_per_prefill_token * NS_PER_MS / ranks
 
     def step_ns(self, batch: int, kv_tokens: float, prefill_tokens: int) -> float:
-        """A step with `batch` sequences of ours, beside the other tenants' share."""
+        """How long a step with `batch` sequences of ours lasts, beside the tenants' share (ns)."""
         step_ns = self._step_ns + kv_tokens * self.kv_token_ns
         if self._seq_ns:
             share = (batch + self._tenants) / self._ranks
@@ -47,5 +47,5 @@ class StepCost:
 
     @property
     def shortest_ns(self) -> float:
-        """What no step can be shorter than."""
+        """What no step can be shorter than (ns)."""
         return self.step_ns(0, 0.0, 0)

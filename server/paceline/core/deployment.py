@@ -224,7 +224,10 @@ class FlatDeployment:
         ttft_ns: int | None = None,
         step_ns: float | None = None,
     ) -> None:
-        """Take a request's sequences; `ttft_ns` and `step_ns` replace the profile's for it."""
+        """Take a request's sequences; `ttft_ns` and `step_ns` replace the profile's for it.
+
+        `ttft_ns` counts from `received_ns` and may be 0; `step_ns` must be above 0.
+        """
         self.advance(now_ns)
         began_ns = now_ns if received_ns is None else received_ns
         first_ns = max(began_ns + (self._ttft_ns if ttft_ns is None else ttft_ns), now_ns)

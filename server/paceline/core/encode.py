@@ -15,7 +15,7 @@ class ChoiceEncoder(Protocol):
     """
 
     def tokens(self, start: int, stop: int) -> bytes:
-        """The events of tokens start..stop, empty when none of them shows."""
+        """The events of tokens start to stop - 1, empty when none of them shows."""
         ...
 
     def close(self) -> bytes:

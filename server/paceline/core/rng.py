@@ -43,9 +43,10 @@ def normal(key: int) -> float:
 
 
 def lognormal(key: int, p50: float, p90: float) -> float:
-    """A log-normal number given by its median and its 90th percentile.
+    """A log-normal number given by its median and its 90th percentile, in their unit.
 
-    Where p50 is 0 the answer is 0; where p90 equals p50 it is that value.
+    `p90` must not be below `p50`. Where p50 is 0 the answer is 0; where p90 equals p50 it is that
+    value.
     """
     if p50 <= 0.0 or p90 == p50:
         return p50 if p50 > 0.0 else 0.0

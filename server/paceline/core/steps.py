@@ -26,7 +26,7 @@ _HISTORY = 8192
 
 
 def jitter_table(sigma: float, step_ns: float, seed: int) -> array[int]:
-    """Delays in ns: uniform, standard deviation `sigma` of the shortest step, `step_ns`.
+    """Delays in ns: uniform, standard deviation `sigma` (0 to 0.25) of the shortest step, `step_ns`.
 
     They are added to a boundary and not to those after it; since none reaches a whole step,
     tokens keep their order, none comes before its step has ended, and the mean rate stays.
@@ -70,7 +70,10 @@ class StepClock:
         self._old_growth = array("d")
 
     def restart(self, step: int, at_ns: int, step_ns: float, growth_ns: float) -> None:
-        """Begin a run at boundary `step`, which is at `at_ns`."""
+        """Begin a run at boundary `step`, which is at `at_ns`.
+
+        Its first step lasts `step_ns`, and each one `growth_ns` longer than that before it.
+        """
         if self.keep_history:
             self._remember()
         self.base_step = step
@@ -136,7 +139,7 @@ class StepClock:
         return step - 1
 
     def jitter_ns(self, step: int) -> int:
-        """How long after boundary `step` its tokens may be shown."""
+        """How long after boundary `step` its tokens may be shown (ns)."""
         return 0 if self._jitter is None else self._jitter[step % _JITTER_PERIOD]
 
     def due(self, step: int) -> int:
