@@ -26,7 +26,7 @@ _HISTORY = 8192
 
 
 def jitter_table(sigma: float, step_ns: float, seed: int) -> array[int]:
-    """Delays in ns: uniform, standard deviation `sigma` (0 to 0.25) of the shortest step, `step_ns`.
+    """Delays in ns: uniform, standard deviation `sigma` (0 to 0.25) of the shortest step `step_ns`.
 
     They are added to a boundary and not to those after it; since none reaches a whole step,
     tokens keep their order, none comes before its step has ended, and the mean rate stays.
