@@ -34,15 +34,20 @@ class Workload(Protocol):
 
 
 class Trace:
-    """Recorded requests, in order of time, in 24 bytes each and 8 a prompt block."""
+    """Recorded requests, in order of time, in 24 bytes each and 8 a prompt block.
+
+    An id of a prompt block stands for all of the prompt up to the block's end.
+    """
 
     def __init__(self, block_tokens: int = 0) -> None:
         """`block_tokens` is how many tokens a block of the trace covers; 0: it has none."""
         self.block_tokens = block_tokens
+        self._numbers: dict[int, int] = {}
+        """The ids, each with a small number to stand for it: small ones are cheap to keep."""
         self._at = array("q")
         self._prompt = array("q")
         self._output = array("q")
-        self._ids = array("Q")
+        self._ids = array("q")
         self._ids_end = array("q")
 
     def __len__(self) -> int:
@@ -59,7 +64,8 @@ class Trace:
         self._prompt.append(max(prompt, 1))
         self._output.append(max(output, 1))
         if self.block_tokens:
-            self._ids.extend([i & 0xFFFF_FFFF_FFFF_FFFF for i in ids])
+            numbers = self._numbers
+            self._ids.extend([numbers.setdefault(i, len(numbers)) for i in ids])
             self._ids_end.append(len(self._ids))
 
     def in_order(self) -> Trace:
@@ -114,15 +120,19 @@ class Trace:
     def _blocks(self, i: int, size: int, turn: int) -> tuple[int, ...]:
         """The prompt's whole blocks of `size` tokens.
 
-        An id of the trace stands for all the prompt up to its end, so a block is known to be the
-        same as another when the ids under their last tokens are.
+        A block is known to be the same as another where the ids under their last tokens are, and
+        their places in the prompt.
         """
         ids, own = self._block_ids(i), self.block_tokens
-        known = len(ids) * own
-        whole = min(self._prompt[i], known) // size
-        if own == size:
-            return tuple([hash((turn, ids[k])) for k in range(whole)])
-        return tuple([hash((turn, ids[((k + 1) * size - 1) // own], k)) for k in range(whole)])
+        whole = min(self._prompt[i], len(ids) * own) // size
+        first = turn * len(self._numbers)
+        parts, rest = divmod(own, size)
+        if not rest:
+            # Whole blocks of ours make up one of theirs: each gets a run of numbers.
+            numbers = [n for j in ids for n in range((first + j) * parts, (first + j + 1) * parts)]
+            return tuple(numbers[:whole])
+        last = (((k + 1) * size - 1) // own for k in range(whole))
+        return tuple([(first + ids[j]) << 24 | k for k, j in enumerate(last)])
 
 
 @dataclass(frozen=True, slots=True)

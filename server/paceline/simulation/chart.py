@@ -185,7 +185,7 @@ def _panel(chart: Chart, height: int) -> str:
         f"{escape(chart.y_label)}</text>"
     )
     parts += [_curve(line, x, y) for line in chart.lines]
-    parts += [_note(note, x, y) for note in chart.notes]
+    parts += [_note(note, x, y) for note in chart.notes if math.isfinite(note.y)]
     return "".join(parts)
 
 
@@ -206,7 +206,7 @@ def _stroke(line: Line) -> str:
 
 
 def _curve(line: Line, x: _Axis, y: _Axis) -> str:
-    shown = [(a, b) for a, b in line.points if b > 0 or not y.log]
+    shown = [(a, b) for a, b in line.points if math.isfinite(b) and (b > 0 or not y.log)]
     points = [(x.at(a), y.at(b)) for a, b in shown]
     if not points:
         return ""
