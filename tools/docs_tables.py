@@ -148,11 +148,11 @@ def _setting_range(info: FieldInfo) -> str:
     rules: list[Any] = info.metadata
     for rule in rules:
         if isinstance(rule, Ge):
-            low = f"{rule.ge:.10g}"
+            low = _bare(rule.ge)
         elif isinstance(rule, Gt):
-            low = f"above {rule.gt:.10g}"
+            low = f"above {_bare(rule.gt)}"
         elif isinstance(rule, Le):
-            high = f"{rule.le:.10g}"
+            high = _bare(rule.le)
         elif isinstance(rule, MinLen):
             return "not empty"
     if low or high:
@@ -167,7 +167,12 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value)
-    return f"`{value}`" if isinstance(value, str) else f"{value:.10g}"
+    return f"`{value}`" if isinstance(value, str) else _bare(value)
+
+
+def _bare(value: Any) -> str:
+    """A number as one types it."""
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
 # -- profiles ----------------------------------------------------------------------------------
