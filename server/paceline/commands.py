@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from paceline import profiles_command, simulate_command
 from paceline.cli import app
+from paceline.fit.fit_command import fit
 from paceline.race.command import race
 
 
 def register() -> None:
     """Add the commands to the app."""
+    app.command()(fit)
     app.command()(race)
     app.add_typer(profiles_command.app, name="profiles")
     app.add_typer(simulate_command.app, name="simulate")
