@@ -14,10 +14,13 @@ from paceline.core.plan import ChoicePlan, FinishReason, Plan, PromptPlan
 from paceline.core.profile import Profile
 from paceline.core.request import ChatPrompt, GenerationRequest, Prompt, TextPrompt, TokenPrompt
 from paceline.core.rng import hash64, lognormal, mix64
+from paceline.runtime.drafted import Draft, DraftedAnswers
 from paceline.runtime.prompts import PromptCounter
+from paceline.runtime.scripts import Scripts
 from paceline.runtime.stops import scan
 from paceline.runtime.text import ListPieces, Ring, RingPieces
 from paceline.runtime.tokenizer import Tokenizer
+from paceline.runtime.tooluse import CallMaker
 
 # Set apart what is drawn from one seed.
 _FOR_LENGTH, _FOR_TEXT, _FOR_REASONING = 1, 2, 3
@@ -32,20 +35,41 @@ class _Length(NamedTuple):
 
 
 class Planner:
-    """Plans answers: prose from `ring`, or the user's own words back where `echo` asks so."""
+    """Plans answers: prose from `ring`, or the user's own words back where `echo` asks so.
 
-    def __init__(self, tokenizer: Tokenizer, ring: Ring, counter: PromptCounter) -> None:
+    Where the request offers tools or asks for JSON the answer calls and obeys; `scripts` come
+    first. With tools on offer and left to itself, an answer calls one until `tool_calls_per_turn`
+    rounds of results have come since the user's last message, and then is text.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        ring: Ring,
+        counter: PromptCounter,
+        *,
+        tool_calls_per_turn: int = 1,
+        scripts: Scripts | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._ring = ring
         self._counter = counter
+        self._per_turn = tool_calls_per_turn
+        self._scripts = scripts
+        self._calls = CallMaker()
+        self._drafted = DraftedAnswers(tokenizer, ring)
 
     def plan(self, request: GenerationRequest, profile: Profile, prompts: list[PromptPlan]) -> Plan:
         """The plan of a request whose prompts were measured, in their order.
 
         Choices are numbered prompt by prompt, `n` for each.
 
-        Raises PlanError where the prompt, or `max_tokens`, or both exceed the model's limits.
+        Raises PlanError where the prompt, or `max_tokens`, or both exceed the model's limits, and
+        for schemas that are malformed or that nothing satisfies.
         """
+        plain = not request.tools and request.output_format is None
+        if not plain:
+            self._calls.check(request)
         choices: list[ChoicePlan] = []
         asked = request.overrides.seed
         if asked is None:
@@ -57,10 +81,32 @@ class Planner:
             digest = measured.digest or hash64(repr(prompt))
             for copy in range(request.n):
                 seed = mix64(base ^ mix64(digest + copy))
-                choices.append(self._choice(request, profile, prompt, seed, limit))
+                draft = None
+                if not plain or self._scripts is not None:
+                    draft = self._draft(request, prompt, seed)
+                if draft is None:
+                    choices.append(self._choice(request, profile, prompt, seed, limit))
+                else:
+                    choices.append(self._drafted.choice(request, profile, draft, seed, limit))
                 choices[-1].index = len(choices) - 1
                 choices[-1].prompt_index = at
         return Plan(request, profile, prompts, choices)
+
+    def _draft(self, request: GenerationRequest, prompt: Prompt, seed: int) -> Draft | None:
+        """What the answer is to say, None where it is plain prose."""
+        if request.overrides.echo:
+            return None
+        if self._scripts is not None and isinstance(prompt, ChatPrompt):
+            turn = self._scripts.turn(request, prompt)
+            if turn is not None:
+                return turn
+        if request.tools:
+            calls = self._calls.draft(request, prompt, self._per_turn, seed)
+            if calls:
+                return Draft(calls=calls)
+        if request.output_format is not None:
+            return Draft(text=self._calls.structured(request, seed))
+        return None
 
     def _choice(
         self, request: GenerationRequest, profile: Profile, prompt: Prompt, seed: int, limit: int
