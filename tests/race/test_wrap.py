@@ -56,5 +56,17 @@ def test_only_the_last_rows_are_shown() -> None:
     assert wrapper.tail(0) == []
 
 
+def test_the_gap_between_paragraphs_is_not_shown_first() -> None:
+    wrapper = Wrapper(9)
+    pieces = ["one\n\ntwo\n"]
+    wrapper.take(pieces)
+    assert wrapper.tail(9) == ["one", "", "two", ""]
+    assert wrapper.tail(3) == ["two", ""]
+    pieces.append("three")
+    wrapper.take(pieces)
+    assert wrapper.tail(3) == ["two", "three"]
+    assert wrapper.tail(2) == ["two", "three"]
+
+
 def test_nothing_in_a_text_can_move_the_cursor() -> None:
     assert rows(["a\x1b[2Jb\x07\u202ec\td"], 40) == ["a[2Jbc d"]

@@ -66,10 +66,11 @@ def race(
         with contextlib.ExitStack() as stack:
             stack.enter_context(_signals_end_it())
             live = not (plain or as_json or _no_drawing())
-            url = base_url or _start_server(stack, profiles or (), live=live)
+            models = lane or _LANES
+            url = base_url or _start_server(stack, models, profiles or (), live=live)
             course = Course(BaseUrl.parse(url), prompt, tokens, seed, api_key)
             show = _Show(
-                Race(course, lane or _LANES),
+                Race(course, models),
                 source=f"from {url}" if base_url else "over HTTP",
                 picture=picture,
                 picture_after=picture_after,
@@ -85,11 +86,13 @@ def race(
     raise typer.Exit(code)
 
 
-def _start_server(stack: contextlib.ExitStack, profiles: Sequence[Path], *, live: bool) -> str:
+def _start_server(
+    stack: contextlib.ExitStack, models: Sequence[str], profiles: Sequence[Path], *, live: bool
+) -> str:
     """Start one for as long as the stack lives; returns its base URL."""
     waiting = Console().status("Starting a server") if live else contextlib.nullcontext()
     with waiting:
-        return stack.enter_context(own_server(profiles))
+        return stack.enter_context(own_server(models, profiles))
 
 
 class _Show:

@@ -15,10 +15,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from paceline.client.stream import BaseUrl, EventStream, StreamError
+
 _HOST = "127.0.0.1"
 _START_S = 30.0
 _END_S = 3.0
 _POLL_S = 0.02
+_LAST_WORDS = 12
+"""Lines of what a server said before it failed; the last ones tell why."""
 
 
 class ServerError(Exception):
@@ -26,10 +30,11 @@ class ServerError(Exception):
 
 
 @contextlib.contextmanager
-def own_server(profiles: Sequence[Path] = ()) -> Iterator[str]:
+def own_server(models: Sequence[str], profiles: Sequence[Path] = ()) -> Iterator[str]:
     """Start a server with every profile, and those given, on a free port; gives its base URL.
 
-    Raises ServerError if it isn't ready within 30 seconds.
+    It has answered once for each of the models. Raises ServerError if it isn't ready within 30
+    seconds.
     """
     port = _free_port()
     flags = [flag for path in profiles for flag in ("--profiles", str(path))]
@@ -42,11 +47,13 @@ def own_server(profiles: Sequence[Path] = ()) -> Iterator[str]:
         )
         try:
             _wait_until_ready(process, port)
+            for model in models:
+                _warm_up(port, model)
         except ServerError as error:
             _end(process)
             said.seek(0)
-            words = said.read().decode("utf-8", "replace").strip()
-            raise ServerError(f"{error}\n{words}".strip()) from None
+            words = said.read().decode("utf-8", "replace").splitlines()[-_LAST_WORDS:]
+            raise ServerError("\n".join([str(error), *words])) from None
         except BaseException:
             _end(process)
             raise
@@ -85,6 +92,28 @@ def _ready(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _warm_up(port: int, model: str) -> None:
+    """Ask once for a token: what a first request makes a server build is no lane's waiting."""
+    stream = EventStream(BaseUrl(scheme="http", host=_HOST, port=port, path="/v1"), "warm-up")
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Warm up."}],
+        "max_tokens": 1,
+        "stream": True,
+        "paceline": {"ttft_ms": 0},
+    }
+    try:
+        stream.open()
+        stream.send("/chat/completions", body)
+        for _ in stream.receive():
+            pass
+    except StreamError:
+        # What is wrong with a model is for its lane to show.
+        pass
+    finally:
+        stream.finish()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

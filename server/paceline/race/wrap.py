@@ -41,8 +41,9 @@ class Wrapper:
             self._place(part)
 
     def tail(self, rows: int) -> list[str]:
-        """The first rows while all of them fit, the last ones after that."""
-        return self._rows[-rows:] if rows > 0 else []
+        """All rows while they fit, the last ones after that; an empty one never comes first."""
+        shown = self._rows[-rows:] if rows > 0 else []
+        return shown if not shown or shown[0].strip() else shown[1:]
 
     def _place(self, part: str) -> None:
         if part == "\n":
