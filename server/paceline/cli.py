@@ -9,6 +9,7 @@ import typer
 
 from paceline import __version__
 from paceline.runtime.profile_files import ProfileFileError
+from paceline.runtime.scripts import ScriptError
 from paceline.runtime.settings import Settings, SettingsError, load_settings
 
 app = typer.Typer(
@@ -92,6 +93,13 @@ def serve(
     websocket_deflate: Annotated[
         bool | None, typer.Option(help="Compress WebSocket frames on offer.")
     ] = None,
+    scripts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Script file or folder, or the name of a shipped one; may be repeated."),
+    ] = None,
+    tool_calls_per_turn: Annotated[
+        int | None, typer.Option(help="Rounds of tool calls before an answer is text.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="critical … debug.")] = None,
     access_log: Annotated[bool | None, typer.Option(help="Log each request.")] = None,
 ) -> None:
@@ -114,6 +122,8 @@ def serve(
         websocket=websocket,
         websocket_limit_s=websocket_limit_s,
         websocket_deflate=websocket_deflate,
+        scripts=scripts,
+        tool_calls_per_turn=tool_calls_per_turn,
         log_level=log_level,
         access_log=access_log,
     )
@@ -122,7 +132,7 @@ def serve(
 
     try:
         run(settings)
-    except ProfileFileError as error:
+    except (ProfileFileError, ScriptError) as error:
         fail(str(error))
 
 

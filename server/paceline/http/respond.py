@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from paceline.http.sink import Headers, Send
@@ -44,12 +45,20 @@ _PRIVATE = frozenset(
 
 
 def public_headers(scope: Scope) -> dict[str, str]:
-    """The request's headers by lower-case name, without those that carry credentials."""
-    return {
+    """The request's headers by lower-case name, without those that carry credentials.
+
+    In their place stands `paceline-key-id`, by which the caller's key can be told from others: the
+    first 12 digits of its SHA-256.
+    """
+    found = {
         key.decode("latin-1"): value.decode("latin-1")
         for key, value in scope["headers"]
         if key not in _PRIVATE
     }
+    key = header(scope, b"authorization") or header(scope, b"x-api-key")
+    if key is not None:
+        found["paceline-key-id"] = sha256(key.removeprefix(b"Bearer ")).hexdigest()[:12]
+    return found
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:

@@ -25,6 +25,7 @@ from paceline.runtime.planner import Planner
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.records import RecordStore, RequestRecord
+from paceline.runtime.scripts import Scripts, load_scripts
 from paceline.runtime.settings import Settings
 from paceline.runtime.stream import Answer, Sink
 from paceline.runtime.text import Ring
@@ -54,14 +55,24 @@ class LiveEngine:
     """Everything between a parsed request and its paced bytes. Lives on the event loop."""
 
     def __init__(self, settings: Settings, registry: ProfileRegistry, clock: Clock) -> None:
-        """Loads the vocabulary, which takes some tenths of a second."""
+        """Loads the vocabulary, which takes some tenths of a second, and the scripts.
+
+        Raises ScriptError.
+        """
         self.settings = settings
         self.registry = registry
         self.clock = clock
         self.tokenizer = Tokenizer()
         ring = Ring(self.tokenizer)
         self.counter = PromptCounter(self.tokenizer)
-        self.planner = Planner(self.tokenizer, ring, self.counter)
+        self.scripts = Scripts(load_scripts(settings.scripts)) if settings.scripts else None
+        self.planner = Planner(
+            self.tokenizer,
+            ring,
+            self.counter,
+            tool_calls_per_turn=settings.tool_calls_per_turn,
+            scripts=self.scripts,
+        )
         self.metrics = Metrics()
         self.records = RecordStore(settings.ledger_requests)
         self.draining = False

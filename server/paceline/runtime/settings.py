@@ -87,12 +87,16 @@ class Settings(BaseSettings):
     """Seconds that a WebSocket connection may live; OpenAI's live an hour."""
     websocket_deflate: bool = True
     """Whether WebSocket frames are compressed for clients that offer it."""
+    scripts: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Script files, folders of them, or names of shipped ones; in the environment joined by `:`."""
+    tool_calls_per_turn: int = Field(1, ge=0, le=1_000_000)
+    """Rounds of tool calls after a user's message before the answer is text."""
     log_level: LogLevel = "info"
     """Least serious log lines that are written."""
     access_log: bool = False
     """Whether each request is logged."""
 
-    @field_validator("profiles", mode="before")
+    @field_validator("profiles", "scripts", mode="before")
     @classmethod
     def _split_paths(cls, value: Any) -> Any:
         return _split(value, os.pathsep)

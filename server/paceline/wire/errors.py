@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -132,12 +133,22 @@ def server_error(
 def from_refusal(refusal: Refusal, names: Mapping[str, str] | None = None) -> ApiError:
     """The answer to a request that the core refused to plan.
 
-    `names` are a dialect's own words for the core's fields (`CHAT_NAMES`).
+    `names` are a dialect's own words for the core's fields (`CHAT_NAMES`), `[]` in them standing
+    for any index: `tools[].schema`. A message that names
+    such a path names the dialect's own.
     """
-    param = refusal.param
+    param, message = refusal.param, refusal.message
     if param is not None and names is not None:
-        param = names.get(param, param)
-    return ApiError(refusal.status, refusal.message, param=param, code=refusal.code)
+        indices = iter(_INDEX.findall(param))
+        name = names.get(_INDEX.sub("[]", param), param)
+        own = re.sub(r"\[\]", lambda _: next(indices, "[]"), name)
+        if "." in param:
+            message = message.replace(param, own)
+        param = own
+    return ApiError(refusal.status, message, param=param, code=refusal.code)
+
+
+_INDEX = re.compile(r"\[\d+\]")
 
 
 def quoted(text: str, limit: int = 200) -> str:

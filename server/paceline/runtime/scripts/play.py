@@ -16,7 +16,7 @@ from paceline.runtime.scripts.templates import filled
 from paceline.runtime.tooluse import RESULT_ROLES, CallDraft
 
 _SYSTEM = frozenset({"system", "developer"})
-KEY_HEADER = "x-paceline-key-id"
+KEY_HEADER = "paceline-key-id"
 """Where the id of the caller's key stands among a request's headers."""
 
 _CLOSING_TOKENS = 40

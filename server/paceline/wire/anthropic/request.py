@@ -31,7 +31,11 @@ from paceline.wire.fields import (
 from paceline.wire.overrides import parse_overrides
 from paceline.wire.sampling import MAX_TOKENS_LIMIT
 
-NAMES = {"prompt": "messages"}
+NAMES = {
+    "prompt": "messages",
+    "tools[].schema": "tools[].input_schema",
+    "output_format.schema": "output_config.format.schema",
+}
 """The dialect's words for the core's fields."""
 
 LEAST_THINKING_BUDGET = 1024

@@ -36,7 +36,13 @@ from paceline.wire.responses.items import TRIGGER, Item, is_reference, parse_inp
 from paceline.wire.responses.tools import parse_format, parse_tool_choice, parse_tools, shown_tools
 from paceline.wire.sampling import MAX_TOKENS_LIMIT, check_model, metadata
 
-RESPONSE_NAMES = {"prompt": "input", "messages": "input", "max_tokens": "max_output_tokens"}
+RESPONSE_NAMES = {
+    "prompt": "input",
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "tools[].schema": "tools[].parameters",
+    "output_format.schema": "text.format.schema",
+}
 """The dialect's words for the core's, to name a field in a refusal."""
 
 INCLUDE = (
