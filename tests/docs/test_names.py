@@ -18,6 +18,7 @@ from paceline.runtime.metrics import Load, Metrics
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.settings import Settings
 from paceline.wire import chat, completions, embeddings, overrides
+from paceline.wire.errors import ApiError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 API = (ROOT / "docs/api.md").read_text("utf-8")
@@ -43,6 +44,36 @@ def missing(names: Iterable[str], page: str) -> list[str]:
 
 def test_every_field_of_a_chat_is_named() -> None:
     assert missing(chat._TABLE, section(API, "## Chat completions")) == []
+
+
+REFUSED = {
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+    "functions": [{"name": "f"}],
+    "tool_choice": "required",
+    "function_call": {"name": "f"},
+    "response_format": {"type": "json_object"},
+    "audio": {"voice": "alloy", "format": "wav"},
+    "modalities": ["text", "audio"],
+    "guided_json": {},
+    "guided_regex": "a",
+    "guided_choice": ["a"],
+    "guided_grammar": "a",
+    "structured_outputs": {},
+}
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_what_the_page_says_is_refused_is(field: str) -> None:
+    assert f"`{field}`" in section(API, "### Refused")
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], field: REFUSED[field]}
+    with pytest.raises(ApiError) as refused:
+        chat.parse_chat(body, {})
+    assert (refused.value.status, refused.value.code) == (400, "unsupported_parameter")
+
+
+def test_nothing_else_is_said_to_be_refused() -> None:
+    named = set(re.findall(r"`(\w+)`", section(API, "### Refused")))
+    assert named - set(REFUSED) == {"param", "none", "auto", "json_object", "json_schema", "text"}
 
 
 def test_every_field_of_a_completion_is_named() -> None:
