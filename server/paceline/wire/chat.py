@@ -1,7 +1,7 @@
 """Chat completions, the request: a JSON object -> GenerationRequest.
 
-What can't be answered rightly yet (tools, JSON schemas, audio) is refused; what changes nothing
-here is accepted; what nobody knows is accepted and named in `unknown`.
+What can't be answered rightly (audio) is refused; what changes nothing here is accepted; what
+nobody knows is accepted and named in `unknown`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paceline.core.request import EFFORTS, ChatPrompt, GenerationRequest
+from paceline.core.request import EFFORTS, ChatPrompt, GenerationRequest, Message
+from paceline.core.tools import OutputFormat
+from paceline.wire.chat_tools import (
+    parse_function_call,
+    parse_functions,
+    parse_tool_choice,
+    parse_tools,
+    settle_tools,
+)
 from paceline.wire.errors import invalid, unsupported
 from paceline.wire.fields import (
     Check,
@@ -27,6 +35,7 @@ from paceline.wire.fields import (
     unknown_fields,
     whole,
 )
+from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.messages import parse_messages, unknown_in_messages
 from paceline.wire.overrides import parse_overrides
 from paceline.wire.sampling import (
@@ -38,7 +47,11 @@ from paceline.wire.sampling import (
     never,
 )
 
-CHAT_NAMES = {"prompt": "messages"}
+CHAT_NAMES = {
+    "prompt": "messages",
+    "tools[].schema": "tools[].function.parameters",
+    "output_format.schema": "response_format.json_schema.schema",
+}
 """Chat's words for the core's, to name a field in a refusal."""
 
 MAX_TOP_LOGPROBS = 20
@@ -59,6 +72,10 @@ def parse_chat(body: Any, headers: Mapping[str, str]) -> GenerationRequest:
     )
     check_together(found, max_tokens, max_name)
     options = get("stream_options") or {}
+    tools, choice = settle_tools(found)
+    form = get("response_format")
+    if tools or form is not None:
+        messages = _definitions(body, form) + messages
     return GenerationRequest(
         model=model,
         prompts=(ChatPrompt(messages),),
@@ -76,9 +93,26 @@ def parse_chat(body: Any, headers: Mapping[str, str]) -> GenerationRequest:
         stream=get("stream", False),
         include_usage=options.get("include_usage", False),
         continuous_usage=options.get("continuous_usage_stats", False),
+        tools=tools,
+        tool_choice=choice,
+        # The older field has room for one call.
+        parallel_tool_calls=get("parallel_tool_calls", True) and not body.get("functions"),
+        output_format=form,
+        headers=headers,
         overrides=parse_overrides(headers, get("paceline")),
         unknown=unknown_fields(body, _TABLE) + unknown_in_messages(body["messages"]),
     )
+
+
+def _definitions(body: Mapping[str, Any], form: OutputFormat | None) -> tuple[Message, ...]:
+    """What is on offer and what is wanted: the model reads both, so they count as prompt."""
+    found = []
+    tools = body.get("tools") or body.get("functions")
+    if tools:
+        found.append(Message("developer", json_bytes(tools).decode()))
+    if form is not None and form.schema is not None:
+        found.append(Message("developer", json_bytes(form.schema).decode()))
+    return tuple(found)
 
 
 def _top_logprobs(found: Mapping[str, Any]) -> int | None:
@@ -88,16 +122,6 @@ def _top_logprobs(found: Mapping[str, Any]) -> int | None:
     if top:
         raise invalid("top_logprobs", "top_logprobs is only allowed when logprobs is true.")
     return None
-
-
-def _no_tools(value: Any, path: str) -> None:
-    if an_array(value, path):
-        raise unsupported(path, f"{path} are not supported yet.")
-
-
-def _tool_choice(value: Any, path: str) -> None:
-    if value not in ("none", "auto"):
-        raise unsupported(path, f"{path} other than none and auto is not supported yet.")
 
 
 def _modalities(value: Any, path: str) -> None:
@@ -129,10 +153,10 @@ _TABLE: dict[str, Check] = {
     "verbosity": one_of("low", "medium", "high"),
     "modalities": _modalities,
     "audio": never,
-    "tools": _no_tools,
-    "functions": _no_tools,
-    "tool_choice": _tool_choice,
-    "function_call": _tool_choice,
+    "tools": parse_tools,
+    "functions": parse_functions,
+    "tool_choice": parse_tool_choice,
+    "function_call": parse_function_call,
     "parallel_tool_calls": flag,
     "prediction": table({"type": one_of("content"), "content": anything}, "type", "content"),
     "moderation": an_object,

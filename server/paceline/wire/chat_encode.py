@@ -8,6 +8,7 @@ from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
+from paceline.wire.chat_calls import CallingChoice, finish_reason, whole_calls
 from paceline.wire.choice import Choice
 from paceline.wire.cutter import Frame, LogprobsJson
 from paceline.wire.head import Head, LogprobsFn
@@ -43,25 +44,41 @@ class ChatStream(Stream):
             )
             finish = b'%b},"logprobs":null,"finish_reason":"%b"}]' % (
                 delta,
-                choice.finish_reason.encode(),
+                finish_reason(plan, choice),
             )
+            thinking = (
+                Frame(delta + b'"reasoning_content":"', b'"},"logprobs":', after, self._usage_key)
+                if show_reasoning
+                else None
+            )
+            shown = Frame(delta + b'"content":"', b'"},"logprobs":', after, self._usage_key)
+            chances = None if wanted is None else _chunk_logprobs(wanted, choice)
+            if choice.calls:
+                self.choices.append(
+                    CallingChoice(
+                        choice,
+                        slot=slot,
+                        frame=shown,
+                        finish=finish,
+                        per_event=tokens_per_chunk,
+                        delta=delta,
+                        after=after,
+                        reasoning=thinking,
+                        logprobs=chances,
+                        running=self._running,
+                    )
+                )
+                continue
             self.choices.append(
                 _ChatChoice(
                     role,
                     choice,
                     slot=slot,
-                    frame=Frame(delta + b'"content":"', b'"},"logprobs":', after, self._usage_key),
+                    frame=shown,
                     finish=finish,
                     per_event=tokens_per_chunk,
-                    reasoning=Frame(
-                        delta + b'"reasoning_content":"',
-                        b'"},"logprobs":',
-                        after,
-                        self._usage_key,
-                    )
-                    if show_reasoning
-                    else None,
-                    logprobs=None if wanted is None else _chunk_logprobs(wanted, choice),
+                    reasoning=thinking,
+                    logprobs=chances,
                     running=self._running,
                 )
             )
@@ -96,14 +113,17 @@ def whole_chat(
             reasoning = choice.reasoning
             thought = b',"reasoning_content":"%b"' % b"".join(reasoning.escaped(0, len(reasoning)))
         choices.append(
-            b'{"index":%d,"message":{"role":"assistant","content":"%b","refusal":null,'
-            b'"annotations":[]%b},"logprobs":%b,"finish_reason":"%b"}'
+            b'{"index":%d,"message":{"role":"assistant","content":%b,"refusal":null,'
+            b'"annotations":[]%b%b},"logprobs":%b,"finish_reason":"%b"}'
             % (
                 choice.index,
-                b"".join(pieces.escaped(0, len(pieces))),
+                b"null"
+                if choice.calls and not len(pieces)
+                else b'"%b"' % b"".join(pieces.escaped(0, len(pieces))),
                 thought,
+                whole_calls(choice.calls) if choice.calls else b"",
                 b"null" if wanted is None else _logprobs(wanted(choice, 0, len(pieces))),
-                choice.finish_reason.encode(),
+                finish_reason(plan, choice),
             )
         )
     return b'%b"choices":[%b],"usage":%b}' % (

@@ -65,6 +65,8 @@ def parse_completion(body: Any, headers: Mapping[str, str]) -> GenerationRequest
         stream=stream,
         include_usage=options.get("include_usage", False),
         continuous_usage=options.get("continuous_usage_stats", False),
+        output_format=get("response_format"),
+        headers=headers,
         overrides=parse_overrides(headers, get("paceline")),
         unknown=unknown_fields(body, _TABLE),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paceline.wire.chat_tools import response_format
 from paceline.wire.errors import invalid, unsupported
 from paceline.wire.fields import (
     Check,
@@ -82,17 +83,6 @@ _token_id = whole(0, MAX_TOKENS_LIMIT)
 def never(value: Any, path: str) -> None:
     """Refused whatever it holds: to accept it would be to answer wrongly."""
     raise unsupported(path, f"{path} is not supported.")
-
-
-def response_format(value: Any, path: str) -> None:
-    """Text alone, so far."""
-    kind = an_object(value, path).get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
-    if kind in ("json_object", "json_schema"):
-        raise unsupported(path, f"{path} of type {kind} is not supported yet.")
-    if kind != "text":
-        raise wrong_value(f"{path}.type", "one of text, json_object, json_schema", kind)
 
 
 STREAM_OPTIONS = table(
