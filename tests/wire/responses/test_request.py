@@ -287,7 +287,7 @@ ITEMS: list[tuple[dict[str, Any], str, str]] = [
         "assistant",
         "x",
     ),
-    ({"type": "mcp_call", "name": "f", "arguments": "{}", "approve": True}, "assistant", "f\n{}\nTrue"),
+    ({"type": "mcp_call", "name": "f", "arguments": "{}", "x": True}, "assistant", "f\n{}\nTrue"),
     (
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "t"}]},
         "assistant",
