@@ -86,7 +86,7 @@ def test_every_field_arrives() -> None:
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"min_tokens": 17}, "min_tokens"),
         ({"stream_options": {}}, "stream_options"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "grammar"}}, "response_format.type"),
         ({"model": None}, "model"),
     ],
 )
