@@ -21,6 +21,7 @@ _HOST = "127.0.0.1"
 _START_S = 30.0
 _END_S = 3.0
 _POLL_S = 0.02
+_WARM_UP_S = 5.0
 _LAST_WORDS = 12
 """Lines of what a server said before it failed; the last ones tell why."""
 
@@ -96,13 +97,14 @@ def _ready(port: int) -> bool:
 
 def _warm_up(port: int, model: str) -> None:
     """Ask once for a token: what a first request makes a server build is no lane's waiting."""
-    stream = EventStream(BaseUrl(scheme="http", host=_HOST, port=port, path="/v1"), "warm-up")
+    base = BaseUrl(scheme="http", host=_HOST, port=port, path="/v1")
+    stream = EventStream(base, "warm-up", timeout_s=_WARM_UP_S)
     body = {
         "model": model,
         "messages": [{"role": "user", "content": "Warm up."}],
         "max_tokens": 1,
         "stream": True,
-        "paceline": {"ttft_ms": 0},
+        "paceline": {"ttft_ms": 0, "rate": 1000},
     }
     try:
         stream.open()
