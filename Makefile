@@ -7,12 +7,12 @@ PYTHON  ?=
 # Extra arguments: make serve ARGS="--port 9000", make test ARGS="-k pacer".
 ARGS    ?=
 
-CHECKED := server loadtest tests hatch_build.py $(wildcard bench/*.py)
+CHECKED := server loadtest tests hatch_build.py $(wildcard bench/*.py clients/*.py)
 PIP     := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install serve test check fmt bench lock build clean
+.PHONY: help install serve test check fmt bench clients lock build clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -39,6 +39,9 @@ fmt: install ## format, and fix what the linter can
 
 bench: install ## build the C client and measure this server beside its peers
 	@$(MAKE) --no-print-directory -C bench
+
+clients: install ## real clients (Codex, Claude Code, SDKs) against a server of our own
+	@$(BIN)/python clients/run.py $(ARGS)
 
 build: install ## make the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist .

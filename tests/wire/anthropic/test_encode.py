@@ -43,7 +43,7 @@ def plan(
         len(thoughts),
         FakePieces(thoughts) if thoughts else None,
         calls=[
-            CallPlan(f"toolu_{i}", Tool(f"tool_{i}"), FakePieces(arguments), head)
+            CallPlan(f"call_{i}", Tool(f"tool_{i}"), FakePieces(arguments), head)
             for i, (head, arguments) in enumerate(calls)
         ],
         stop_string=stop,

@@ -56,7 +56,13 @@ def test_what_means_something() -> None:
         paceline={"output_tokens": 7},
     )
     assert request.prompts == (
-        ChatPrompt((Message("system", "Be\nbrief."), Message("user", "hi"))),
+        ChatPrompt(
+            (
+                Message("system", '{"type":"object"}'),
+                Message("system", "Be\nbrief."),
+                Message("user", "hi"),
+            )
+        ),
     )
     assert request.stop == ("END", "###", "a", "b", "c")
     assert request.stream
@@ -93,6 +99,7 @@ def test_what_changes_nothing_is_accepted_and_the_unknown_is_named() -> None:
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, None, 1024, True),
         ({"thinking": {"type": "adaptive"}}, None, None, True),
         ({"thinking": {"type": "adaptive", "display": "omitted"}}, None, None, False),
+        ({"thinking": {"type": "adaptive", "display": "updates"}}, None, None, True),
         (
             {"thinking": {"type": "adaptive"}, "output_config": {"effort": "xhigh"}},
             "xhigh",
@@ -226,6 +233,12 @@ def test_tools() -> None:
     )
     assert request.tool_choice == ToolChoice("required")
     assert not request.parallel_tool_calls
+
+
+def test_tools_count_as_prompt_wherever_they_are_marked_to_be_cached() -> None:
+    marked = {**WEATHER, "cache_control": {"type": "ephemeral"}}
+    shown = Message("system", '[{"name":"weather","input_schema":{"type":"object"}}]')
+    assert messages(tools=[marked])[0] == messages(tools=[WEATHER])[0] == shown
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,9 @@ def _identity(head: Head) -> dict[str, Any]:
 
 
 def _tool_use(call: CallPlan) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call.id, "name": call.tool.name, "input": {}}
+    # Clients may tell the API by how its ids begin.
+    name = "toolu_" + call.id.removeprefix("call_")
+    return {"type": "tool_use", "id": name, "name": call.tool.name, "input": {}}
 
 
 def _input(call: CallPlan) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paceline.core.request import ChatPrompt, GenerationRequest
+from paceline.core.request import ChatPrompt, GenerationRequest, Message
 from paceline.core.tools import AUTO, OutputFormat
 from paceline.wire.anthropic.content import parse_messages, parse_system, unknown_in_messages
 from paceline.wire.anthropic.tools import check_choice, parse_choice, parse_tools
@@ -28,6 +28,7 @@ from paceline.wire.fields import (
     whole,
     wrong_type,
 )
+from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.overrides import parse_overrides
 from paceline.wire.sampling import MAX_TOKENS_LIMIT
 
@@ -64,10 +65,10 @@ def _parse(body: Mapping[str, Any], headers: Mapping[str, str]) -> GenerationReq
     tools = get("tools", ())
     check_choice(choice, tools)
     effort, budget, shown = _thinking(found)
-    output = get("output_config") or {}
+    form = (get("output_config") or {}).get("format") or get("output_format")
     return GenerationRequest(
         model=found["model"],
-        prompts=(ChatPrompt(get("system", ()) + found["messages"]),),
+        prompts=(ChatPrompt((*_definitions(body, form), *get("system", ()), *found["messages"])),),
         max_tokens=get("max_tokens"),
         stop=get("stop_sequences", ()),
         reasoning_effort=effort,
@@ -79,11 +80,26 @@ def _parse(body: Mapping[str, Any], headers: Mapping[str, str]) -> GenerationReq
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel,
-        output_format=output.get("format") or get("output_format"),
+        output_format=form,
         headers=headers,
         overrides=parse_overrides(headers, get("paceline")),
         unknown=unknown_fields(body, _TABLE) + unknown_in_messages(body["messages"]),
     )
+
+
+def _definitions(body: Mapping[str, Any], form: OutputFormat | None) -> tuple[Message, ...]:
+    """The tools and the form that is wanted: the model reads both, so they count as prompt.
+
+    What it reads of them isn't published; their JSON stands for it, without the marks that say
+    how far the prompt is to be cached, since a client moves those from turn to turn.
+    """
+    found = []
+    if body.get("tools"):
+        shown = [{k: v for k, v in t.items() if k != "cache_control"} for t in body["tools"]]
+        found.append(Message("system", json_bytes(shown).decode()))
+    if form is not None:
+        found.append(Message("system", json_bytes(form.schema).decode()))
+    return tuple(found)
 
 
 def _thinking(found: Mapping[str, Any]) -> tuple[str | None, int | None, bool]:
@@ -102,7 +118,7 @@ def _thinking(found: Mapping[str, Any]) -> tuple[str | None, int | None, bool]:
                 "`max_tokens` must be greater than `thinking.budget_tokens`",
             )
     effort = (found.get("output_config") or {}).get("effort")
-    return effort, budget, config.get("display", "summarized") == "summarized"
+    return effort, budget, config.get("display") != "omitted"
 
 
 def _bears_cache_control(value: Any) -> bool:
@@ -157,7 +173,8 @@ _TABLE: dict[str, Check] = {
         {
             "type": one_of("enabled", "disabled", "adaptive", "between_tools"),
             "budget_tokens": whole(LEAST_THINKING_BUDGET, MAX_TOKENS_LIMIT),
-            "display": one_of("summarized", "omitted"),
+            # Betas know more words than these two that mean something here.
+            "display": any_text,
         },
         "type",
     ),
