@@ -169,6 +169,12 @@ def simulate(
         fail("--trace has its own arrivals: --speedup changes their rate")
     if users is not None and rate is not None:
         fail("users ask when they have their answer: give --users or --rate")
+    if trace is None and (speedup, repeat, limit) != (1.0, 1, None):
+        fail("--speedup, --repeat and --limit are for a --trace")
+    if trace is not None and (requests, effort) != (None, None):
+        fail("--requests and --effort are for drawn requests: --limit cuts a trace")
+    if capacity and (price, svg, html) != (None, None, None):
+        fail("--capacity prints its search: --price, --svg and --html are for a single run")
     if effort is not None and effort not in _EFFORTS:
         fail(f"--effort must be one of {', '.join(_EFFORTS)}")
     try:

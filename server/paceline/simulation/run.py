@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from paceline.core.deployment import deploy, request_key
+from paceline.core.deployment import deploy
 from paceline.core.profile import Profile
+from paceline.core.rng import mix64
 from paceline.core.sequence import Sequence
 from paceline.core.simulate import Arrival, closed_loop, replay
 from paceline.simulation.arrivals import Job, Workload
@@ -77,9 +78,12 @@ def run_open(profile: Profile, workload: Workload, *, seed: int = 0, warmup: int
     run = Run(profile)
     deployment = deploy(profile)
     jobs = _allowed(run, workload.jobs(profile))
+    # Requests are told apart by a number from which all that is random about them follows.
+    begin = mix64(seed)
+    first = begin + warmup
     arrivals = (
-        Arrival(job[0], (_sequence(job, request_key(seed, number), number >= warmup),))
-        for number, job in enumerate(jobs)
+        Arrival(at_ns, (Sequence(prompt, output, key=mix64(n), blocks=blocks, owner=n >= first),))
+        for n, (at_ns, prompt, output, blocks) in enumerate(jobs, begin)
     )
     with _collector_paused():
         run.collect(replay(deployment, arrivals))
@@ -104,17 +108,20 @@ def run_closed(
     """
     run = Run(profile, users)
     deployment = deploy(profile)
-    jobs = enumerate(_allowed(run, workload.jobs(profile)))
+    begin = mix64(seed)
+    jobs = enumerate(_allowed(run, workload.jobs(profile)), begin)
+    first = begin + warmup
     think_ns, ramp_ns = round(think_s * 1e9), round(ramp_s * 1e9)
     begun: set[int] = set()
 
     def next_request(user: int, ended_ns: int) -> tuple[int, Sequence] | None:
-        for number, job in jobs:
+        for n, (_, prompt, output, blocks) in jobs:
             at_ns = ended_ns + think_ns
             if len(begun) < users and user not in begun:
                 begun.add(user)
                 at_ns = ramp_ns * user // users
-            return at_ns, _sequence(job, request_key(seed, number), number >= warmup)
+            key = mix64(n)
+            return at_ns, Sequence(prompt, output, key=key, blocks=blocks, owner=n >= first)
         return None
 
     with _collector_paused():
@@ -126,10 +133,6 @@ def run_closed(
 def first_lengths(profile: Profile, workload: Workload, count: int) -> list[tuple[int, int]]:
     """Prompt and output tokens of the first `count` requests."""
     return [(job[1], job[2]) for job in islice(workload.jobs(profile), count)]
-
-
-def _sequence(job: Job, key: int, counted: bool) -> Sequence:
-    return Sequence(job[1], job[2], key=key, blocks=job[3], owner=counted)
 
 
 def _allowed(run: Run, jobs: Iterator[Job]) -> Iterator[Job]:

@@ -135,7 +135,10 @@ def summarise(run: Run, slo: Slo) -> Summary:
     percent = slo.percentile
     engine = run.profile.engine
     per_replica = max(int(engine.max_num_seqs - run.profile.tenants.running), 0)
-    waited = sum(run.admitted) - sum(run.engine)
+    admitted = _ascending(run.admitted)
+    peak_running = most_at_once(admitted, _ascending(run.end))
+    waited = sum(run.admitted) > sum(run.engine)
+    peak_waiting = most_at_once(_ascending(run.engine), admitted) if waited else 0
     return Summary(
         run=run,
         requests=count,
@@ -151,25 +154,32 @@ def summarise(run: Run, slo: Slo) -> Summary:
         cached_tokens=sum(run.cached),
         output_tokens=sum(run.output),
         good=good,
-        peak_running=most_at_once(run.admitted, run.end),
-        peak_waiting=most_at_once(run.engine, run.admitted) if waited else 0,
+        peak_running=peak_running,
+        peak_waiting=peak_waiting,
         mean_running=running_ns / duration_ns if duration_ns else 0.0,
         slots=per_replica * engine.replicas if run.profile.kind == "engine" else 0,
     )
 
 
-def most_at_once(starts: Iterable[int], ends: Iterable[int]) -> int:
-    """Most intervals that overlap at one time; an end comes before a start at the same time."""
-    left = sorted(ends)
+def most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
+    """Most intervals that overlap at one time; an end comes before a start at the same time.
+
+    Both in ascending order, each by itself.
+    """
     peak = gone = 0
-    for begun, start in enumerate(sorted(starts), 1):
-        while left[gone] <= start:
+    for begun, start in enumerate(starts, 1):
+        while ends[gone] <= start:
             gone += 1
-            if gone == len(left):
+            if gone == len(ends):
                 return peak
         if begun - gone > peak:
             peak = begun - gone
     return peak
+
+
+def _ascending(times: array[int]) -> list[float]:
+    """In order, as floats, which sort twice as fast; exact for the first hundred days."""
+    return sorted(array("d", times))
 
 
 def _between(start: array[int], end: array[int]) -> array[float]:
