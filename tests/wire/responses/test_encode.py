@@ -290,3 +290,15 @@ def test_numbers_go_on_past_the_table() -> None:
     texts = ["x"] * 40_000
     events = sse_events(stream_of(plan_of(choice_of(texts)), cuts=[20_000, 32_770]))
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
+
+
+def test_a_compaction_is_one_item_whatever_a_script_planned() -> None:
+    given = [{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}]
+    plan = plan_of(choice_of(["a"], calls=[call_of(["{}"])], reasoning=2), input=given)
+    final = walk(sse_events(stream_of(plan)))
+    assert [item["type"] for item in final["output"]] == ["compaction"]
+
+
+def test_a_prewarm_is_complete_however_short_it_was_cut() -> None:
+    plan = plan_of(choice_of(finish="length"), generate=False)
+    assert walk(sse_events(stream_of(plan)))["status"] == "completed"

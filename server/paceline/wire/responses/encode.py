@@ -181,7 +181,7 @@ class _Output:
         choice = self._choice
         for kind, call, i, j in spans(choice, start, stop):
             if kind == "head":
-                if j == choice.calls[call].head_tokens:
+                if call < len(self._calls) and j == choice.calls[call].head_tokens:
                     item = self._calls[call]
                     events += item.open()
                     if not len(choice.calls[call].arguments):
@@ -191,9 +191,12 @@ class _Output:
                 found, length = self._reasoning, choice.reasoning_tokens
             elif kind == "text":
                 found, length = self._text, len(choice.pieces)
-            else:
+            elif call < len(self._calls):
                 found, length = self._calls[call], len(choice.calls[call].arguments)
+            else:
+                found, length = None, 0
             if found is None:
+                # A compaction is nothing but one item, whatever was planned for it.
                 continue
             if not found.opened:
                 events += found.open()
@@ -313,6 +316,8 @@ class ResponseStream:
     def _final(self, usage: Usage) -> tuple[str, bytes]:
         context = self._context
         reason = self._plan.choices[0].finish_reason
+        if not context.generate:
+            reason = "stop"
         now = self._head.created if context.now is None else context.now()
         output, counts = self._output.json(), usage_json(usage)
         if reason not in ("length", "content_filter"):
