@@ -27,7 +27,7 @@ PROMPT_TOKENS, OUTPUT_TOKENS = 128, 4096
 ROUNDING = 1e-6
 """How far under its figure a rate may lie: `step_ms` is 1,000 / 750 rounded to eight digits."""
 
-_SWEEP = (1, *range(50, 2001, 50))
+_SWEEP = (1, *range(100, 2001, 100))
 
 
 @dataclass(frozen=True, slots=True)
