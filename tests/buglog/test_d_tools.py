@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.live import CHAT, Server, chat
 
-WEATHER = {
+WEATHER: Any = {
     "type": "function",
     "function": {
         "name": "get_weather",
@@ -27,7 +27,7 @@ WEATHER = {
         },
     },
 }
-TIME = {
+TIME: Any = {
     "type": "function",
     "function": {
         "name": "get_time",
@@ -38,8 +38,8 @@ TIME = {
         },
     },
 }
-NOTHING = {"type": "function", "function": {"name": "list_items", "parameters": {}}}
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
+NOTHING: Any = {"type": "function", "function": {"name": "list_items", "parameters": {}}}
+NAMED: Any = {"type": "function", "function": {"name": "get_weather"}}
 
 
 def asked(**fields: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def loop(server: Server, **fields: Any) -> list[str]:
     """Run an agent's loop; returns the finish reason of each of its answers."""
     client = server.openai()
     messages: list[Any] = [{"role": "user", "content": "How is the weather?"}]
-    reasons = []
+    reasons: list[str] = []
     for _ in range(6):
         answer = client.chat.completions.create(
             model="quick", messages=messages, tools=[WEATHER, TIME], **fields
@@ -201,7 +201,12 @@ def test_the_official_types_take_it(server: Server, choice: Any) -> None:
 
 
 def test_no_tools_no_calls(server: Server) -> None:
-    for fields in ({}, {"tools": []}, {"tools": [WEATHER], "tool_choice": "none"}):
+    several: list[dict[str, Any]] = [
+        {},
+        {"tools": []},
+        {"tools": [WEATHER], "tool_choice": "none"},
+    ]
+    for fields in several:
         events = streamed(server, **fields)
         assert finish(events) == "stop"
         assert not any("tool_calls" in c["delta"] for e in events for c in e["choices"])
