@@ -8,6 +8,7 @@ K + 1 tokens. With each draft accepted with probability p after those before it,
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import accumulate
 
 from paceline.core.rng import mix64, unit
@@ -55,6 +56,12 @@ class Acceptance:
     def _sum(self, steps: int) -> int:
         periods, rest = divmod(steps, _PERIOD)
         return periods * self._total + self._sums[rest]
+
+
+@lru_cache(64)
+def acceptance(tokens_per_step: float, draft_tokens: int) -> Acceptance:
+    """The pattern of a profile, made once for all of its replicas."""
+    return Acceptance(tokens_per_step, draft_tokens)
 
 
 def _chance(mean: float, draft_tokens: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from heapq import heappop, heappush
 
-from paceline.core.acceptance import Acceptance
+from paceline.core.acceptance import Acceptance, acceptance
 from paceline.core.cost import StepCost
 from paceline.core.prefix_cache import PrefixCache
 from paceline.core.profile import Profile
@@ -52,11 +52,11 @@ class Replica:
         self._stall_step = -1
         jitter = None
         if variation.jitter:
-            jitter = jitter_table(variation.jitter, self._cost.shortest_ns, index << 20)
-        self.clock = StepClock(jitter, keep_history=keep_history)
+            jitter = jitter_table(variation.jitter, self._cost.shortest_ns)
+        self.clock = StepClock(jitter, mix64(index), keep_history=keep_history)
         self.acceptance: Acceptance | None = None
         if engine.tokens_per_step > 1.0:
-            self.acceptance = Acceptance(engine.tokens_per_step, engine.draft_tokens, index)
+            self.acceptance = acceptance(engine.tokens_per_step, engine.draft_tokens)
         self.started: list[Sequence] = []
         self.ended: list[Sequence] = []
         self.running = 0

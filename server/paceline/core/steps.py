@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from functools import cache, lru_cache
 from math import sqrt
 
 from paceline.core.rng import mix64
@@ -25,14 +26,21 @@ _JITTER_PERIOD = 4096
 _HISTORY = 8192
 
 
-def jitter_table(sigma: float, step_ns: float, seed: int) -> array[int]:
-    """Delays in ns: uniform, standard deviation `sigma` (0 to 0.25) of the shortest step `step_ns`.
+@cache
+def _units() -> array[float]:
+    """Uniform numbers from 0 to 1, the same in every process."""
+    return array("d", ((mix64(i) >> 11) / (1 << 53) for i in range(_JITTER_PERIOD)))
+
+
+@lru_cache(64)
+def jitter_table(sigma: float, step_ns: float) -> array[int]:
+    """Delays in ns: uniform, standard deviation `sigma` of the shortest step, `step_ns`.
 
     They are added to a boundary and not to those after it; since none reaches a whole step,
     tokens keep their order, none comes before its step has ended, and the mean rate stays.
     """
-    width = sigma * sqrt(12.0) * step_ns / (1 << 53)
-    return array("q", (int((mix64(seed + i) >> 11) * width) for i in range(_JITTER_PERIOD)))
+    width = sigma * sqrt(12.0) * step_ns
+    return array("q", [int(unit * width) for unit in _units()])
 
 
 class StepClock:
@@ -44,6 +52,7 @@ class StepClock:
 
     __slots__ = (
         "_jitter",
+        "_offset",
         "_old_base",
         "_old_growth",
         "_old_step",
@@ -56,7 +65,10 @@ class StepClock:
         "step_ns",
     )
 
-    def __init__(self, jitter: array[int] | None = None, *, keep_history: bool = False) -> None:
+    def __init__(
+        self, jitter: array[int] | None = None, offset: int = 0, *, keep_history: bool = False
+    ) -> None:
+        """`offset` is where in the table of delays this clock begins: each replica elsewhere."""
         self.base_step = 0
         self.base_ns = 0
         self.step_ns = 0.0
@@ -64,6 +76,7 @@ class StepClock:
         self.running = False
         self.keep_history = keep_history
         self._jitter = jitter
+        self._offset = offset
         self._old_steps = array("q")
         self._old_base = array("q")
         self._old_step = array("d")
@@ -140,7 +153,7 @@ class StepClock:
 
     def jitter_ns(self, step: int) -> int:
         """How long after boundary `step` its tokens may be shown (ns)."""
-        return 0 if self._jitter is None else self._jitter[step % _JITTER_PERIOD]
+        return 0 if self._jitter is None else self._jitter[(step + self._offset) % _JITTER_PERIOD]
 
     def due(self, step: int) -> int:
         """When the tokens of boundary `step` are due (ns): its time plus its jitter.

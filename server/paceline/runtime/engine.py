@@ -299,7 +299,14 @@ class LiveEngine:
         if overrides.ttft_ms is None and overrides.rate is None:
             self.pacer.submit(answer, at_work.shared, transport=transport)
             return
-        step_ms = 1000.0 / (overrides.rate or plan.profile.ceiling_tok_s)
+        profile = plan.profile
+        # Without a rate of its own a request goes on at its profile's ceiling; an instant one's
+        # is without end, and no clock ticks that fast.
+        step_ms = profile.engine.step_ms
+        if overrides.rate:
+            step_ms = 1000.0 / overrides.rate
+        elif profile.kind == "engine":
+            step_ms = 1000.0 / profile.ceiling_tok_s
         ttft_ms = overrides.ttft_ms
         if ttft_ms is None:
             ttft_ms = _idle_ttft_ms(plan)
