@@ -51,5 +51,5 @@ def test_the_page_holds_kimis_times() -> None:
         profile = ProfileRegistry.load().get(name)
         assert profile is not None
         run = run_closed(profile, load, 1)
-        cells.append(f"**{(run.end[0] - run.received[0]) / 1e9:.2f} s**")
+        cells.append(f"**{(run.end[0] - run.received[0]) / 1e9:.1f} s**")
     assert f"| in all | {' | '.join(cells)} |" in page
