@@ -20,7 +20,8 @@ static const char USAGE[] =
     "  --target R tok/s         --connect-rate R /s    --timeout S (60)\n"
     "  --duration S (5)         --warmup S (1)         --settle S (3)\n"
     "  --rounds N (20)          --server-pid P         --cpu C\n"
-    "  --header 'K: V'          --prompt TEXT          --spin\n";
+    "  --header 'K: V'          --prompt TEXT          --spin\n"
+    "  --responses              POST /v1/responses, not chat completions\n";
 
 static _Noreturn void refuse(const char *why, const char *what)
 {
@@ -48,7 +49,8 @@ static const char *plain_text(const char *name, const char *text)
 }
 
 enum { OPT_FIRST = 256, HOST, PORT, MODEL, PROMPT, HEADER, STREAMS, MAX_TOKENS, TARGET,
-       CONNECT_RATE, TIMEOUT, DURATION, WARMUP, SETTLE, ROUNDS, SERVER_PID, CPU, SPIN };
+       CONNECT_RATE, TIMEOUT, DURATION, WARMUP, SETTLE, ROUNDS, SERVER_PID, CPU, SPIN,
+       RESPONSES };
 
 static const struct option LONG[] = {
     {"host", 1, NULL, HOST}, {"port", 1, NULL, PORT}, {"model", 1, NULL, MODEL},
@@ -57,7 +59,7 @@ static const struct option LONG[] = {
     {"connect-rate", 1, NULL, CONNECT_RATE}, {"timeout", 1, NULL, TIMEOUT},
     {"duration", 1, NULL, DURATION}, {"warmup", 1, NULL, WARMUP}, {"settle", 1, NULL, SETTLE},
     {"rounds", 1, NULL, ROUNDS}, {"server-pid", 1, NULL, SERVER_PID}, {"cpu", 1, NULL, CPU},
-    {"spin", 0, NULL, SPIN}, {NULL, 0, NULL, 0},
+    {"spin", 0, NULL, SPIN}, {"responses", 0, NULL, RESPONSES}, {NULL, 0, NULL, 0},
 };
 
 static void apply(struct options *o, int option, const char *v)
@@ -84,6 +86,7 @@ static void apply(struct options *o, int option, const char *v)
     case SERVER_PID: o->server = (pid_t)number("--server-pid", v, 1, 1e9); break;
     case CPU: o->cpu = (int)number("--cpu", v, 0, 1023); break;
     case SPIN: o->spin = true; break;
+    case RESPONSES: o->responses = true; break;
     default: refuse("unknown option", "see above");
     }
 }
@@ -112,17 +115,21 @@ struct options options_parse(int argc, char **argv)
 char *request_bytes(const struct options *o, size_t *len)
 {
     char *body, *request = NULL;
-    int n = asprintf(&body,
-                     "{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
-                     "\"stream\":%s,\"max_tokens\":%ld,\"ignore_eos\":true}",
-                     o->model, o->prompt, o->streaming ? "true" : "false", o->max_tokens);
+    const char *chat = "{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
+                       "\"stream\":%s,\"max_tokens\":%ld,\"ignore_eos\":true}";
+    /* This API has no ignore_eos: the length is asked for in Paceline's own field. */
+    const char *responses = "{\"model\":\"%s\",\"input\":\"%s\",\"stream\":%s,\"store\":false,"
+                            "\"paceline\":{\"output_tokens\":%ld}}";
+    int n = asprintf(&body, o->responses ? responses : chat, o->model, o->prompt,
+                     o->streaming ? "true" : "false", o->max_tokens);
     FILE *f = open_memstream(&request, len);
     if (n < 0 || f == NULL) {
         perror("client");
         exit(1);
     }
-    fprintf(f, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer bench\r\n"
-               "Content-Type: application/json\r\nContent-Length: %d\r\n", o->host, o->port, n);
+    fprintf(f, "POST /v1/%s HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer bench\r\n"
+               "Content-Type: application/json\r\nContent-Length: %d\r\n",
+            o->responses ? "responses" : "chat/completions", o->host, o->port, n);
     for (int i = 0; i < o->header_count; i++)
         fprintf(f, "%s\r\n", o->headers[i]);
     fprintf(f, "\r\n%s", body);

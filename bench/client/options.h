@@ -32,6 +32,7 @@ struct options {
     int cpu;               /* core to stay on; -1: any */
     bool spin;             /* poll without sleeping: finer stamps, a whole core */
     bool streaming;
+    bool responses; /* POST /v1/responses instead of chat completions */
 };
 
 /* Exits with 2 and a message on a bad command line. */

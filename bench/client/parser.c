@@ -14,8 +14,11 @@ static const struct {
     {"\"content\":", 10},
     {"\"reasoning_content\":", 20},
     {"\"reasoning\":", 12},
+    {"\"delta\":", 8}, /* of a response; a chat chunk's is an object */
 };
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
+
+static const char LAST[] = "{\"type\":\"response.completed\"";
 
 void parser_init(struct parser *p)
 {
@@ -103,6 +106,8 @@ static void sse_line(struct parser *p, const char *s, size_t len)
     p->event_data = true;
     if (len == 6 && memcmp(s, "[DONE]", 6) == 0)
         p->event_done = true;
+    else if (len > sizeof LAST && memcmp(s, LAST, sizeof LAST - 1) == 0)
+        p->event_done = true; /* a response has no [DONE] */
     else if (carries_text(p, s, len))
         p->event_token = true;
 }

@@ -42,6 +42,13 @@ class StreamEncoder(Protocol):
         ...
 
 
+class EndsLate:
+    """A StreamEncoder whose end is long: it waits until all streams have sent what is due.
+
+    Only for encoders of a single choice.
+    """
+
+
 class OpensWithUsage:
     """A StreamEncoder whose first bytes tell the prompt's token counts."""
 

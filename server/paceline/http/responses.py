@@ -99,8 +99,11 @@ class Keeper:
         }
         return Dialect(**{**parts, **changes})
 
-    def watch(self, ready: Ready) -> ResponseContext:
-        """Have a response remembered when it ends, if it is to be."""
+    def watch(self, ready: Ready, *, always: bool = False) -> ResponseContext:
+        """Have a response remembered when it ends, if it is to be.
+
+        `always` has its end told even where nothing is to be kept.
+        """
         context = context_of(ready)
         context.now = _now
 
@@ -109,7 +112,8 @@ class Keeper:
         ) -> None:
             self._ended(ready, status, final, output_items(output, usage))
 
-        context.ended = ended
+        if context.store or context.conversation is not None or always:
+            context.ended = ended
         return context
 
     def begin(self, ready: Ready, status: str, final: bytes) -> StoredResponse[Item]:

@@ -320,7 +320,7 @@ class _Connection:
     async def _deliver(self, lane: _Lane, ready: Ready, request: _Request) -> None:
         engine = self._engine
         done = asyncio.Event()
-        context = self._keeper.watch(ready)
+        context = self._keeper.watch(ready, always=True)
         kept = context.ended
         assert kept is not None, "watched"
 

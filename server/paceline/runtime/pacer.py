@@ -8,9 +8,11 @@ that means fewer, larger writes, never a stream that waits for another's backlog
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
+from paceline.core.encode import ChoiceEncoder, EndsLate
 from paceline.core.sequence import Sequence, State
 from paceline.core.steps import FOREVER, StepClock
 from paceline.runtime.clock import Clock
@@ -25,6 +27,9 @@ _SLOT_NS = 250_000
 
 _BUDGET_NS = 8_000_000
 """Longest stretch of writes before the event loop gets its turn."""
+
+_CLOSING_NS = 2_000_000
+"""Longest stretch of ends."""
 
 _LOOK_EVERY = 32
 """Lanes between two looks at how long the stretch has been."""
@@ -46,6 +51,8 @@ class Pacer:
         self._shared: dict[StepClock, Lane] = {}
         self._wheel: dict[int, list[Lane]] = {}
         self._slots: list[int] = []
+        self._closing: deque[tuple[Answer, ChoiceEncoder, int]] = deque()
+        """Ends of answers whose tokens are all out."""
         self._late: list[tuple[int, int, Sequence]] = []
         """Sequences whose end is known but, by their jitter, not yet due."""
 
@@ -70,6 +77,9 @@ class Pacer:
         self.answers[answer] = None
         answer.deployment = deployment
         answer.under_way = self.answers
+        encoder: object = answer.encoder
+        if isinstance(encoder, EndsLate):
+            answer.later = self._closing
         self._active[deployment] = None
         if isinstance(deployment, FlatDeployment):
             deployment.submit(
@@ -145,10 +155,22 @@ class Pacer:
             self._flush_private(begun_ns)
         while self._late and self._late[0][0] <= begun_ns:
             self._complete(heappop(self._late)[2])
+        if self._closing:
+            self._close_some()
         ended_ns = clock.now_ns()
         rest_ns = max(int((ended_ns - begun_ns) * self._rest), LEAST_GAP_NS)
         self._rested_ns = ended_ns + rest_ns
         self._wake(self._next_ns())
+
+    def _close_some(self) -> None:
+        """Say the ends that waited, a few at a time: other streams' tokens go first."""
+        stop_ns = self._clock.now_ns() + _CLOSING_NS
+        while self._closing:
+            answer, choice, at_ns = self._closing.popleft()
+            if answer in self.answers:
+                answer.finish(b"", choice, at_ns)
+            if self._clock.now_ns() >= stop_ns:
+                return
 
     def _flush_private(self, now_ns: int) -> None:
         """Flush the lanes of the wheel that are due, the oldest slot first, within the budget."""
@@ -186,6 +208,8 @@ class Pacer:
             lanes.append(lane)
 
     def _next_ns(self) -> int:
+        if self._closing:
+            return self._rested_ns
         next_ns = self._late[0][0] if self._late else FOREVER
         for deployment in self._active:
             next_ns = min(next_ns, deployment.next_ns)

@@ -6,6 +6,7 @@ few additions for the metrics and the request's record, however many tokens it c
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,6 +77,7 @@ class Answer:
         "_left",
         "deployment",
         "encoder",
+        "later",
         "metrics",
         "plan",
         "received_ns",
@@ -106,6 +108,8 @@ class Answer:
         self.record = record
         self.received_ns = record.received_ns
         self.deployment: EngineDeployment | FlatDeployment | None = None
+        self.later: deque[tuple[Answer, ChoiceEncoder, int]] | None = None
+        """Where its driver takes ends that may wait; None where it takes none."""
         self.under_way: dict[Answer, None] | None = None
         """Where its driver keeps it until it is over."""
         self.seqs: list[Sequence] = []
@@ -195,8 +199,21 @@ class Answer:
             self.sink.begin(None)
             self.sink.write(opening)
 
-    def choice_done(self, data: bytes, now_ns: int) -> None:
-        """A choice's last bytes; with the last choice's goes the end of the answer."""
+    def choice_done(self, data: bytes, choice: ChoiceEncoder, now_ns: int) -> None:
+        """A choice's last tokens; with the last choice's goes the end of the answer.
+
+        Where that end may wait for other streams' tokens the driver calls `finish` for it.
+        """
+        if self.later is None:
+            self.finish(data, choice, now_ns)
+            return
+        if data:
+            self.sink.write(data)
+        self.later.append((self, choice, now_ns))
+
+    def finish(self, data: bytes, choice: ChoiceEncoder, now_ns: int) -> None:
+        """What ends a choice, behind its last tokens if those haven't left yet."""
+        data += choice.close()
         self._left -= 1
         if self._left:
             self.sink.write(data)
@@ -337,7 +354,7 @@ class Stream:
         self.track.add(count - sent, due_ns, now_ns)
         if count == self.seq.output_tokens:
             self.open = False
-            answer.choice_done(data + encoder.close(), now_ns)
+            answer.choice_done(data, encoder, now_ns)
         elif data:
             answer.sink.write(data)
 
@@ -351,4 +368,4 @@ class Stream:
             answer.whole_done(now_ns)
         else:
             answer.begin(now_ns)
-            answer.choice_done(self.encoder.close(), now_ns)
+            answer.finish(b"", self.encoder, now_ns)

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from paceline.core.encode import ChoiceEncoder
+from paceline.core.encode import ChoiceEncoder, EndsLate
 from paceline.core.plan import ChoicePlan, Pieces, Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
@@ -184,7 +184,7 @@ class _Output:
                 if call < len(self._calls) and j == choice.calls[call].head_tokens:
                     item = self._calls[call]
                     events += item.open()
-                    if not len(choice.calls[call].arguments):
+                    if not len(choice.calls[call].arguments) and item is not self.items[-1]:
                         events += item.close()
                 continue
             if kind == "reasoning":
@@ -201,7 +201,8 @@ class _Output:
             if not found.opened:
                 events += found.open()
             events += found.cut(i, j)
-            if j == length:
+            if j == length and found is not self.items[-1]:
+                # The last one's end is told apart, since it repeats all that was said.
                 events += found.close()
         return events
 
@@ -224,7 +225,7 @@ class _Output:
         return b",".join([item.final() for item in self.items])
 
 
-class ResponseStream:
+class ResponseStream(EndsLate):
     """The StreamEncoder of a response, which is always a single choice.
 
     `framing` is SSE unless another is given.
@@ -337,8 +338,9 @@ class ResponseStream:
     def _tell(self, status: str, final: bytes, usage: Usage | None) -> None:
         ended = self._context.ended
         if ended is not None:
-            done = [item for item in self._output.items if usage is not None]
-            output: list[Mapping[str, Any]] = [orjson.loads(item.final()) for item in done]
+            output: list[Mapping[str, Any]] = []
+            if usage is not None:
+                output = [orjson.loads(item.final()) for item in self._output.items]
             ended(status, final, output, usage)
 
 

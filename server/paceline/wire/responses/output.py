@@ -193,6 +193,7 @@ class MessageItem(OutputItem):
         self._choice = choice
         self._status = status
         self._logprobs = logprobs
+        self._whole: bytes | None = None
         self._part = self.place + b',"content_index":0'
         kind, pieces = b"response.output_text.delta", choice.pieces
         self._deltas: Deltas
@@ -254,8 +255,10 @@ class MessageItem(OutputItem):
         )
 
     def _text(self) -> bytes:
-        pieces = self._choice.pieces
-        return b"".join(pieces.escaped(0, len(pieces)))
+        if self._whole is None:
+            pieces = self._choice.pieces
+            self._whole = b"".join(pieces.escaped(0, len(pieces)))
+        return self._whole
 
     def _content(self, text: bytes) -> bytes:
         entries = b"[]"
