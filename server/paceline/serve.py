@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import gc
 import logging
 import resource
 import signal
 import socket
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 
 from paceline.app import App
 from paceline.runtime.profile_files import ProfileFileError
@@ -27,7 +30,7 @@ _LAST_WORDS_S = 1.0
 class Server(uvicorn.Server):
     """A server whose application hears of a signal before its connections are waited for."""
 
-    def __init__(self, app: App, sockets: list[socket.socket] | None = None) -> None:
+    def __init__(self, app: App) -> None:
         settings = app.settings
         config = uvicorn.Config(
             app,
@@ -39,6 +42,7 @@ class Server(uvicorn.Server):
             ws_max_size=settings.max_body_bytes,
             ws_per_message_deflate=settings.websocket_deflate,
             lifespan="on",
+            log_config=_logging(settings.log_level),
             log_level=settings.log_level,
             access_log=settings.access_log,
             server_header=False,
@@ -86,6 +90,17 @@ def _not_about_upgrades(record: logging.LogRecord) -> bool:
     """Leave out what uvicorn says of an upgrade that is answered with 426."""
     message = record.getMessage()
     return not message.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
+
+
+def _logging(level: str) -> dict[str, Any]:
+    """Uvicorn's logging, with our own lines beside its."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["loggers"]["paceline"] = {
+        "handlers": ["default"],
+        "level": level.upper(),
+        "propagate": False,
+    }
+    return config
 
 
 def _more_files() -> None:

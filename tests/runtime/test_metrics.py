@@ -214,7 +214,7 @@ def test_endings() -> None:
         finish(found, reason)
     found.aborted("client_gone")
     found.aborted("client_gone")
-    found.aborted("slow_reader")
+    found.aborted("shutdown")
     found.aborted("error")
     name = "vllm:request_success_total"
     ended = {
@@ -226,7 +226,7 @@ def test_endings() -> None:
     labels = {"profile": "gpu-40", "tier": "default"}
     name = "paceline_streams_aborted_total"
     assert value(metrics, name, **labels, cause="client_gone") == 2
-    assert value(metrics, name, **labels, cause="slow_reader") == 1
+    assert value(metrics, name, **labels, cause="shutdown") == 1
 
 
 def test_request_times() -> None:

@@ -14,7 +14,9 @@ def parse(**body: Any) -> GenerationRequest:
 
 
 def test_the_least_body_means_the_defaults() -> None:
-    assert parse(prompt="x") == GenerationRequest("flat-40", (TextPrompt("x"),), max_tokens=16)
+    assert parse(prompt="x") == GenerationRequest(
+        "flat-40", (TextPrompt("x"),), max_tokens=16, reasoning_effort="none"
+    )
     assert parse().prompts == parse(prompt=None).prompts == (TextPrompt(""),)
 
 
@@ -59,6 +61,7 @@ def test_every_field_arrives() -> None:
         seed=1,
         top_logprobs=5,
         echo_prompt=True,
+        reasoning_effort="none",
     )
     assert parse(logprobs=0).top_logprobs == 0
     assert parse(nonsense=1).unknown == ("nonsense",)

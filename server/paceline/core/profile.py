@@ -275,7 +275,10 @@ class Profile:
         return found
 
     def source(self, key: str) -> Source | None:
-        """The source of a dotted key: its own, or else its section's."""
+        """The source of a dotted key; None where the profile leaves it at its default.
+
+        A profile without a file gives its sources by section.
+        """
         return self.sources.get(key) or self.sources.get(key.partition(".")[0])
 
 
@@ -319,7 +322,7 @@ def parse_profile(data: Mapping[str, Any]) -> Profile:
         notes=_text(data, "notes", ""),
         models=tuple(models),
         tiers=_tiers(data.get("tiers", {})),
-        sources=_sources(data.get("sources", {})),
+        sources=_spread(_sources(data.get("sources", {})), data),
         **parts,
     )
     _check_pairs(profile)
@@ -419,6 +422,20 @@ def _sources(data: Any) -> dict[str, Source]:
             raise ProfileError(where, "from must say where the number comes from")
         found[key] = Source(kind, text)
     return found
+
+
+def _spread(sources: dict[str, Source], data: Mapping[str, Any]) -> dict[str, Source]:
+    """A section's source, on each number that the file gives in it and that has none of its own.
+
+    What the file leaves at its default is nobody's word, and gets no source.
+    """
+    spread = {key: source for key, source in sources.items() if key not in SECTIONS}
+    for section in SECTIONS.keys() & sources.keys():
+        for key in data.get(section, {}):
+            spread.setdefault(f"{section}.{key}", sources[section])
+        if section not in data:
+            spread[section] = sources[section]
+    return spread
 
 
 def _check_pairs(profile: Profile) -> None:

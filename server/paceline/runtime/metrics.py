@@ -20,7 +20,7 @@ Ending = Literal["stop", "length", "tool_calls", "content_filter", "abort", "err
 
 VLLM_REASONS = ("stop", "length", "abort", "error")
 
-AbortCause = Literal["client_gone", "slow_reader", "shutdown", "error"]
+AbortCause = Literal["client_gone", "shutdown", "error"]
 """Why a request ended before its last token."""
 
 MODEL_LIMIT = 256

@@ -61,6 +61,8 @@ def parse_completion(body: Any, headers: Mapping[str, str]) -> GenerationRequest
         seed=get("seed"),
         top_logprobs=get("logprobs"),
         echo_prompt=get("echo", False),
+        # A text is continued, not thought about: nothing of it would be left in 16 tokens.
+        reasoning_effort="none",
         service_tier=get("service_tier"),
         stream=stream,
         include_usage=options.get("include_usage", False),

@@ -16,7 +16,7 @@ def model_object(name: str, profile: Profile, created: int) -> dict[str, Any]:
     `max_model_len` is where vLLM's clients look for the context; `paceline` says what stands
     behind the name, its ceiling in tokens a second (null: none).
     """
-    ceiling = profile.ceiling_tok_s
+    ceiling = profile.limits.ceiling_tok_s or profile.ceiling_tok_s
     return {
         "id": name,
         "object": "model",
@@ -27,7 +27,7 @@ def model_object(name: str, profile: Profile, created: int) -> dict[str, Any]:
             "profile": profile.name,
             "title": profile.title,
             "kind": profile.kind,
-            "ceiling_tokens_per_second": ceiling if math.isfinite(ceiling) else None,
+            "ceiling_tokens_per_second": round(ceiling, 3) if math.isfinite(ceiling) else None,
             "context_tokens": profile.limits.context_tokens,
             "max_output_tokens": profile.limits.max_output_tokens,
         },
