@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment, deploy
-from paceline.core.encode import ChoiceEncoder
+from paceline.core.encode import ChoiceEncoder, EndsLate
 from paceline.core.plan import ChoicePlan, Plan, PromptPlan
 from paceline.core.profile import Engine, Profile
 from paceline.core.request import ChatPrompt, GenerationRequest, Message
@@ -118,6 +118,10 @@ class _Encoder:
         return b"failed: " + code.encode()
 
 
+class _LateEncoder(_Encoder, EndsLate):
+    """One whose end may wait."""
+
+
 def profile(**engine: float) -> Profile:
     """An engine with steps of 10 ms unless told otherwise."""
     return Profile(name="p", title="t", engine=Engine(**{"step_ms": 10.0, **engine}))  # type: ignore[arg-type]
@@ -150,6 +154,7 @@ class Rig:
         reasoning: int = 0,
         key: int = 0,
         blocks: tuple[int, ...] = (),
+        late_end: bool = False,
     ) -> tuple[Answer, Reader]:
         """Submit a request of one choice for each number of tokens; returns who reads the answer.
 
@@ -173,7 +178,8 @@ class Rig:
         )
         plan = Plan(request, self._profile, [PromptPlan(prompt, blocks)], choices)
         record = RequestRecord(id=str(number), received_ns=self.clock.now_ns(), created_s=0.0)
-        encoder = _Encoder(reader, len(tokens), reasoning) if stream else None
+        make = _LateEncoder if late_end else _Encoder
+        encoder = make(reader, len(tokens), reasoning) if stream else None
         answer = Answer(
             plan,
             encoder,
