@@ -26,7 +26,7 @@ class _Many(utils.many):
         return next(self._turns, False) is None
 
 
-_from_schema.cu = SimpleNamespace(many=_Many)
+vars(_from_schema)["cu"] = SimpleNamespace(many=_Many)
 
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 12}
 _NUMBER = {"type": "number", "minimum": -1e6, "maximum": 1e6}

@@ -127,16 +127,12 @@ class _Walk:
             return self.items(yes if number in self._groups else no or [])
         else:
             # AT, ASSERT and ASSERT_NOT take no characters; whether they hold is checked after.
-            return self._ahead(arg) if op == "ASSERT" and self._attempt > 5 else ""
+            # Where nothing else works, what a look ahead or behind wants is said in its place.
+            return self.items(arg[1]) if op == "ASSERT" and self._attempt > 5 else ""
         self._length += len(text)
         if self._length > MAX_STRING:
             raise SchemaError(f"a pattern asks for more than {MAX_STRING} characters")
         return text
-
-    def _ahead(self, arg: Any) -> str:
-        """What a lookahead wants, said in its place: where nothing else works, it may."""
-        direction, tree = arg
-        return self.items(tree) if direction > 0 else ""
 
     def _repeat(self, least: int, most: Any, tree: Any) -> str:
         top = least + 12 if most is _parser.MAXREPEAT else int(most)
@@ -145,12 +141,16 @@ class _Walk:
         wanted = max(least, 1) if least else self._draw(2)
         if self._attempt:
             wanted = least + self._draw(min(top - least, 4 * self._attempt) + 1)
-        if self._low > self._length and (most is _parser.MAXREPEAT or top > wanted):
-            # A long string was asked for: as much as this repeat may give.
-            lacking = self._low - self._length
-            ceiling = lacking if most is _parser.MAXREPEAT else top
-            wanted = max(wanted, min(lacking, ceiling, MAX_STRING))
-        made = [self.items(tree) for _ in range(min(wanted, max(top, least, wanted)))]
+        made: list[str] = []
+        while len(made) < wanted:
+            made.append(self.items(tree))
+        # A long string was asked for: as much as this repeat may give.
+        ceiling = MAX_STRING if most is _parser.MAXREPEAT else top
+        while self._length < self._low and len(made) < ceiling:
+            before = self._length
+            made.append(self.items(tree))
+            if self._length == before:
+                break
         return "".join(made)
 
     def _set(self, members: Any) -> str:
