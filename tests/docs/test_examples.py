@@ -43,6 +43,10 @@ def test_the_readme_streams_an_answer(server: Server) -> None:
     assert len(output_of("README.md", server).split()) > 20
 
 
+def test_the_responses_page_streams_an_answer(server: Server) -> None:
+    assert len(output_of("docs/responses.md", server).split()) > 20
+
+
 def test_the_echo_of_the_api_page(server: Server) -> None:
     shown = output_of("docs/api.md", server)
     assert shown in blocks("docs/api.md", "text")
