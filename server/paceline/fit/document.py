@@ -140,7 +140,7 @@ def _value(value: float | list[list[float]]) -> str:
     if isinstance(value, list):
         rows = [f"    [{', '.join(f'{x:.10g}' for x in row)}]," for row in value]
         return "\n".join(["[", *rows, "]"])
-    return repr(value)
+    return json.dumps(value)
 
 
 def _quoted(text: str) -> str:

@@ -11,9 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.cli import fail
+from paceline.client.stream import BaseUrl
 from paceline.core.profile import ProfileError
 from paceline.fit.deployment import Errors, fit_points, held_out
+from paceline.fit.document import Document
 from paceline.fit.points import Point, PointsError
+from paceline.fit.probe.document import identify, probe_document
+from paceline.fit.probe.endpoint import Endpoint, ProbeError, quick_threads
+from paceline.fit.probe.plan import Probe
 from paceline.fit.readers import read_points
 from paceline.fit.search import Known
 from paceline.fit.validate import validate
@@ -45,20 +50,53 @@ def fit(
     max_num_seqs: Annotated[int, typer.Option(min=0, help="Known slots.")] = 0,
     max_num_batched_tokens: Annotated[int, typer.Option(min=0, help="Known chunk.")] = 0,
     context: Annotated[int, typer.Option(min=0, help="Known context, in tokens.")] = 0,
+    probe: Annotated[
+        str | None, typer.Option(help="Ask a live endpoint, as in http://localhost:8000/v1.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model to probe.")] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(help="Never send a probed endpoint more requests than this.")
+    ] = None,
+    max_output_tokens: Annotated[
+        int, typer.Option(min=32, help="Tokens of each probing answer.")
+    ] = 256,
+    max_prompt_tokens: Annotated[int, typer.Option(min=256, help="Longest probing prompt.")] = 8000,
+    api_key: Annotated[str, typer.Option(help="The key for it.", envvar="OPENAI_API_KEY")] = "none",
+    replicas: Annotated[
+        int, typer.Option(min=0, help="Known replicas behind it; 0: found where they show.")
+    ] = 0,
+    tenants_running: Annotated[
+        float, typer.Option(min=0.0, help="Known other sequences in each replica's batch.")
+    ] = 0.0,
 ) -> None:
     """Fit a profile to measurements, or measure how good such fits are."""
     known = Known(kv_cache_tokens, max_num_seqs, max_num_batched_tokens, context)
     try:
         if validate_file is not None:
-            if files:
+            if files or probe:
                 fail("--validate takes the only file")
             _validate(validate_file, as_json=as_json)
+            return
+        if probe is not None:
+            if model is None or max_requests is None:
+                fail("--probe needs --model and --max-requests")
+            endpoint = Endpoint(BaseUrl.parse(probe), api_key, model, max_requests)
+            tokens = (max_output_tokens, max_prompt_tokens)
+            document = _probe(
+                endpoint,
+                tokens,
+                name=name or _word(model),
+                context=context,
+                replicas=replicas,
+                tenants=tenants_running,
+            )
+            _write(document, out)
             return
         if not files:
             fail("give a file of measured points, or --validate FILE, or --probe URL")
         chosen_name, points = _choose(files, deployment)
         _fit(points, known, name or _word(chosen_name), out, ", ".join(f.name for f in files))
-    except (PointsError, ProfileError) as error:
+    except (PointsError, ProfileError, ProbeError, ValueError) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename}: {error.strerror or error}")
@@ -70,7 +108,7 @@ def _validate(path: Path, *, as_json: bool) -> None:
         typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
         return
     table = Table(title=f"{path.name}: half of the points fitted, the others predicted")
-    table.add_column("deployment", overflow="fold")
+    table.add_column("deployment", overflow="fold", min_width=20)
     for column in ("fitted", "tested", "TPOT error", "TTFT error"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in result["deployments"]:
@@ -111,12 +149,42 @@ def _fit(points: list[Point], known: Known, name: str, out: Path | None, origin:
     errors.merge(held_out(points, known, first=1))
     accuracy = {"held_out": _held_out_text(errors)} if errors.tpot or errors.ttft else {}
     fitted = fit_points(points, known, name=name, origin=origin, accuracy=accuracy)
-    text = fitted.document.to_toml()
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        out.write_text(text, encoding="utf-8")
+    _write(fitted.document, out)
     typer.echo(f"{name}: {len(points)} points; {_held_out_text(errors)}", err=True)
+
+
+def _write(document: Document, out: Path | None) -> None:
+    if out is None:
+        typer.echo(document.to_toml(), nl=False)
+    else:
+        out.write_text(document.to_toml(), encoding="utf-8")
+
+
+def _probe(
+    endpoint: Endpoint,
+    tokens: tuple[int, int],
+    *,
+    name: str,
+    context: int,
+    replicas: int,
+    tenants: float,
+) -> Document:
+    """Ask a live endpoint, and say on stderr what is being asked."""
+    output_tokens, prompt_tokens = tokens
+    running = Probe(
+        endpoint,
+        output_tokens=output_tokens,
+        longest_prompt=min(prompt_tokens, context - output_tokens) if context else prompt_tokens,
+        replicas=replicas,
+        told=lambda text: typer.echo(f"  {text}", err=True),
+    )
+    with quick_threads():
+        seen = running.run()
+    engine = identify(seen, replicas=replicas, tenants=tenants)
+    document = probe_document(seen, engine, name=name, model=endpoint.model, context_tokens=context)
+    document.profile()
+    typer.echo(f"{name}: {seen.requests} requests", err=True)
+    return document
 
 
 def _held_out_text(errors: Errors) -> str:
