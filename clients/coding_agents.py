@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 SPEEDS = ("gpu-40", "wafer-750", "spark-1000")
 STEPS = 3
 TASK = "There is a bug in this folder. Find it and fix it."
+VERDICT = re.compile(r"The last run of the check said:.*\bok\b", re.DOTALL)
+"""How the script `fix-a-bug` ends when every command of it was run and its output came back."""
 
 SSE = "supports_websockets = false"
 WEBSOCKET = "supports_websockets = true"
@@ -74,6 +77,13 @@ def _items(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [item for item in found if item["type"] == kind]
 
 
+def _mended(context: Context, said: str) -> None:
+    """The task is done: the agent's commands changed the file, and their output came back."""
+    need(VERDICT.search(said), f"its last word was {said[-200:]!r}")
+    code = (context.folder / "work" / "paceline-demo" / "stats.py").read_text("utf-8")
+    need("/ len(values)\n" in code, f"the bug is still there: {code}")
+
+
 def codex_loop(provider: str | None) -> Callable[[Context], str]:
     """A task of at least three commands, run by Codex, and a last word."""
 
@@ -82,7 +92,8 @@ def codex_loop(provider: str | None) -> Callable[[Context], str]:
         commands = _items(events, "command_execution")
         good = [c for c in commands if c.get("exit_code") == 0]
         need(len(good) >= STEPS, f"{len(good)} commands were run, not {STEPS}")
-        need(_items(events, "agent_message"), "there was no last word")
+        said = " ".join(item["text"] for item in _items(events, "agent_message"))
+        _mended(context, said)
         frames = sum(r.method == "WEBSOCKET" for r in context.server.requests)
         posts = sum(r.path == RESPONSES and r.method == "POST" for r in context.server.requests)
         used = "WebSocket" in context.case.transport
@@ -115,8 +126,8 @@ def codex_compaction(provider: str | None) -> Callable[[Context], str]:
     """A history above Codex's limit is compacted, and the task goes on to its end."""
 
     def run(context: Context) -> str:
-        home = _codex_home(context, "model_auto_compact_token_limit = 9000", provider=provider)
-        events = _codex(context, home)
+        home = _codex_home(context, "model_auto_compact_token_limit = 11000", provider=provider)
+        events = _codex(context, home, "Read the long list.")
         need(_items(events, "agent_message"), "there was no last word")
         bodies = [r.body for r in context.server.requests]
         asked = sum(b"compaction_trigger" in b or b"CONTEXT CHECKPOINT" in b for b in bodies)
@@ -142,6 +153,8 @@ def claude_loop(context: Context) -> str:
             "stream-json",
             "--verbose",
             "--dangerously-skip-permissions",
+            "--effort",
+            "low",
             TASK,
         ],
         cwd=work,
@@ -164,11 +177,17 @@ def claude_loop(context: Context) -> str:
     need(len(good) >= STEPS, f"{len(good)} of {len(results)} tools went well, not {STEPS}")
     (end,) = [event for event in events if event["type"] == "result"]
     need(end["subtype"] == "success" and not end["is_error"], f"it ended with {end}")
-    need(end["result"], "there was no last word")
+    _mended(context, end["result"])
     return f"{len(good)} tools run, {len(context.server.ledger())} answers"
 
 
-LOOP: dict[str, Any] = {"tool_calls_per_turn": STEPS}
+_SCRIPTS = Path(__file__).parent / "scripts"
+LOOP: dict[str, Any] = {"scripts": ("fix-a-bug",)}
+LONG: dict[str, Any] = {
+    "scripts": tuple(
+        _SCRIPTS / f"{name}.toml" for name in ("summarised", "compacted", "much-to-read")
+    )
+}
 
 AGENT_CASES = (
     *(
@@ -197,7 +216,7 @@ AGENT_CASES = (
             transport,
             "wafer-750",
             codex_compaction(provider),
-            LOOP,
+            LONG,
             what="compaction",
         )
         for transport, provider in (

@@ -60,7 +60,8 @@ def main() -> int:
         row = rows[-1]
         print(f"{row.result:5} {row.seconds:6.1f} s  {case.name}  {row.note}", flush=True)
         if row.log:
-            print("\n".join("      " + line for line in row.log.splitlines()[-25:]), flush=True)
+            lines = [f"      {line[:160]}" for line in row.log.splitlines()[-12:]]
+            print("\n".join(lines), flush=True)
     table = _table(rows)
     print("\n" + table)
     if options.write:
@@ -100,7 +101,7 @@ def _run(case: Case) -> Row:
         except Skip as skip:
             result, note = "not run", str(skip)
         except Exception as error:
-            result, note = "fails", str(error).splitlines()[0] if str(error) else repr(error)
+            result, note = "fails", (str(error).splitlines() or [repr(error)])[0][:120]
             log = f"{''.join(traceback.format_exception(error)[-2:])}\n{context.output}"
         seconds = context.seconds or time.monotonic() - begun
     return Row(case, install.version_of(case.package), result, seconds, note, log)

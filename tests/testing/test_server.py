@@ -131,6 +131,18 @@ def test_a_profile_may_be_a_name_a_file_or_the_thing_itself() -> None:
         pass
 
 
+def test_a_script_says_what_is_answered(tmp_path: Path) -> None:
+    script = tmp_path / "hello.toml"
+    script.write_text('name = "hello"\n[[turns]]\ntext = "Hello, you."\n', "utf-8")
+    for given in (script, str(script)):
+        with serve(script=given) as server:
+            assert say(server).choices[0].message.content == "Hello, you."
+    with serve(script="fix-a-bug") as server:
+        assert server.app.engine.scripts is not None
+    with pytest.raises(ValueError, match="gone"), serve(script="gone"):
+        pass
+
+
 def test_settings_are_those_of_the_server() -> None:
     with serve(accept_any_model="", tokens_per_chunk=4) as server:
         with pytest.raises(openai.NotFoundError):

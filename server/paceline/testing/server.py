@@ -115,7 +115,8 @@ def serve(
     """A server on a free port of this machine, for the length of a `with`.
 
     `profile`, a name or a TOML file or the thing itself, serves every model that no other profile
-    has the name of. `profiles` are further ones. `speed` runs the server's time that many times as
+    has the name of. `profiles` are further ones. `script` is a file, or the name of one that
+    ships, and says what is answered. `speed` runs the server's time that many times as
     fast; `instant` takes all waiting away and keeps every profile's limits. `settings` are those of
     `paceline serve`. Raises what a wrong one of them raises there.
     """
@@ -126,7 +127,7 @@ def serve(
         near = ", ".join(registry.close_names(default))
         raise ValueError(f"no profile {default!r}" + (f"; near it are {near}" if near else ""))
     if script is not None:
-        settings["script"] = script
+        settings["scripts"] = (Path(script),)
     app = App(
         Settings(**{"accept_any_model": default, "grace_s": 0.0, **settings}),
         registry=InstantRegistry(registry) if instant else registry,

@@ -31,6 +31,7 @@ from paceline.wire.fields import (
 ROLES = ("user", "assistant", "system", "developer")
 _REFERENCE = "item_reference"
 TRIGGER = "compaction_trigger"
+COMPACTED = "[compacted]"
 
 PREFIXES = {
     "message": "msg",
@@ -130,7 +131,8 @@ def parse_item(value: Any, path: str) -> Item:
         return Item(item, _reasoning(item, path))
     if kind == "compaction":
         sealed = any_text(_required(item, "encrypted_content", path), f"{path}.encrypted_content")
-        return Item(item, Message("developer", "", sealed_tokens(sealed)))
+        # The text is for scripts to match: what came before is in nobody's messages any more.
+        return Item(item, Message("developer", COMPACTED, sealed_tokens(sealed)))
     if kind in _CALLS:
         for key in ("call_id", "name", _CALLS[kind]):
             any_text(_required(item, key, path), f"{path}.{key}")
