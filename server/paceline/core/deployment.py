@@ -77,6 +77,8 @@ class EngineDeployment:
         self._order = 0
         self._ended: list[Sequence] = []
         self._waiting_outside = 0
+        self._sharing = False
+        """Whether replicas can find in their cache what another one stored."""
         sites = profile.overhead.sites
         self._surface = OverheadSurface(sites) if sites else None
 
@@ -128,6 +130,8 @@ class EngineDeployment:
         began_ns = now_ns if received_ns is None else received_ns
         for seq in seqs:
             seq.received_ns = began_ns
+        if seqs[0].blocks and len(self.replicas) > 1:
+            self._sharing = True
         self.unfinished += len(seqs)
         self._order += 1
         at_ns = max(began_ns + self.overhead_ns(seqs[0].key, transport, seqs[0]), now_ns)
@@ -157,7 +161,7 @@ class EngineDeployment:
         while arrivals and arrivals[0][0] <= now_ns:
             at_ns, _, seqs = heappop(arrivals)
             self._advance_replicas(at_ns)
-            replica = min(self.replicas, key=_load) if len(self.replicas) > 1 else self.replicas[0]
+            replica = self._least_loaded()
             for seq in seqs:
                 if seq.state is State.OVERHEAD:
                     self._waiting_outside -= 1
@@ -179,8 +183,24 @@ class EngineDeployment:
         self.unfinished -= len(ended)
         return started, ended
 
+    def _least_loaded(self) -> Replica:
+        """The first of those with the fewest sequences."""
+        replicas = self.replicas
+        chosen, least = replicas[0], FOREVER
+        if len(replicas) > 1:
+            for replica in replicas:
+                load = replica.running + replica.waiting
+                if load < least:
+                    chosen, least = replica, load
+        return chosen
+
     def _advance_replicas(self, now_ns: int) -> None:
         """In the order of their events: what one stores in their cache, another may find."""
+        if not self._sharing:
+            for replica in self.replicas:
+                if replica.next_ns <= now_ns:
+                    replica.advance(now_ns)
+            return
         due = [replica for replica in self.replicas if replica.next_ns <= now_ns]
         while len(due) > 1:
             first = min(due, key=_next_ns)
@@ -196,10 +216,6 @@ class EngineDeployment:
             if replica.next_ns < next_ns:
                 next_ns = replica.next_ns
         self.next_ns = next_ns
-
-
-def _load(replica: Replica) -> int:
-    return replica.load
 
 
 def _next_ns(replica: Replica) -> int:
