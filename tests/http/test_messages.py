@@ -64,6 +64,82 @@ def test_stop_sequences(client: anthropic.Anthropic) -> None:
     assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 5)
 
 
+@pytest.mark.parametrize("model", ["instant", "flat-2000"])
+def test_nothing_is_said_where_nothing_may_be(client: anthropic.Anthropic, model: str) -> None:
+    whole = client.messages.create(model=model, max_tokens=0, messages=HI)
+    with client.messages.stream(model=model, max_tokens=0, messages=HI) as stream:
+        streamed = stream.get_final_message()
+    assert whole.content == streamed.content == []
+    assert whole.stop_reason == streamed.stop_reason == "max_tokens"
+    assert whole.usage.output_tokens == 0
+    assert streamed.usage.input_tokens == whole.usage.input_tokens > 0
+
+
+WEATHER: Any = {
+    "name": "weather",
+    "input_schema": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+        "required": ["city", "days"],
+        "additionalProperties": False,
+    },
+}
+
+
+def test_a_tool_loop_comes_to_an_end(client: anthropic.Anthropic) -> None:
+    messages = list(HI)
+    turns = 0
+    while True:
+        with client.messages.stream(
+            model="instant", max_tokens=2000, messages=messages, tools=[WEATHER]
+        ) as stream:
+            answer = stream.get_final_message()
+        messages.append({"role": "assistant", "content": answer.content})
+        calls = [block for block in answer.content if block.type == "tool_use"]
+        if not calls:
+            break
+        turns += 1
+        assert turns < 5
+        assert answer.stop_reason == "tool_use"
+        for call in calls:
+            assert call.id.startswith("toolu_")
+            assert set(call.input) == {"city", "days"}
+        results = [{"type": "tool_result", "tool_use_id": c.id, "content": "dry"} for c in calls]
+        messages.append({"role": "user", "content": results})
+    assert turns == 1
+    assert answer.stop_reason == "end_turn"
+
+
+def test_a_tool_that_must_be_called_is(client: anthropic.Anthropic) -> None:
+    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+        asked: dict[str, Any] = {"tools": [WEATHER], "tool_choice": choice, "max_tokens": 500}
+        whole = client.messages.create(model="instant", messages=HI, **asked)
+        with client.messages.stream(model="instant", messages=HI, **asked) as stream:
+            streamed = stream.get_final_message()
+        assert whole.content == streamed.content
+        assert whole.content[-1].type == "tool_use"
+    none: Any = {"type": "none"}
+    silent = client.messages.create(
+        model="instant", messages=HI, tools=[WEATHER], tool_choice=none, max_tokens=500
+    )
+    assert [block.type for block in silent.content] == ["text"]
+
+
+def test_a_schema_that_nothing_can_meet_is_refused_by_name(client: anthropic.Anthropic) -> None:
+    tool: Any = {
+        "name": "never",
+        "input_schema": {
+            "type": "object",
+            "properties": {"x": {"type": "integer", "minimum": 5, "maximum": 4}},
+            "required": ["x"],
+        },
+    }
+    with pytest.raises(anthropic.BadRequestError, match=r"input_schema"):
+        client.messages.create(
+            model="instant", messages=HI, tools=[tool], tool_choice={"type": "any"}, max_tokens=99
+        )
+
+
 def test_the_stream_starts_with_its_first_token_and_keeps_its_rate(
     client: anthropic.Anthropic,
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import httpx2
 import openai
 import pytest
 from openai import OpenAI
+from websockets.sync.client import connect
 
 import paceline.testing
 from paceline.core.profile import Engine, Output, Profile
@@ -151,6 +153,24 @@ def test_settings_are_those_of_the_server() -> None:
         assert len(chunks) == 2 + 2
     with pytest.raises(ValueError, match="warp"), serve(warp=9):
         pass
+
+
+def test_each_frame_of_a_websocket_is_a_request() -> None:
+    frame = {"type": "response.create", "model": "any", "input": "hi", "store": False}
+    with serve() as server:
+        address = server.base_url.replace("http", "ws") + "/responses"
+        headers = {"Authorization": "Bearer secret", "X-Mine": "1"}
+        with connect(address, additional_headers=headers, proxy=None) as socket:
+            for _ in range(2):
+                socket.send(json.dumps(frame))
+                while json.loads(socket.recv())["type"] != "response.completed":
+                    pass
+        assert [(r.method, r.path, r.json) for r in server.requests] == [
+            ("WEBSOCKET", "/v1/responses", frame)
+        ] * 2
+        assert server.requests[0].headers["x-mine"] == "1"
+        assert "secret" not in str(server.requests)
+        assert len(server.ledger()) == 2
 
 
 def test_two_servers_side_by_side_and_no_thread_left_behind() -> None:
