@@ -69,8 +69,8 @@ def test_f02_unless_the_server_is_told_to_take_any_model() -> None:
         ({"stop": ["a"] * 5}, "stop"),
         ({"frequency_penalty": 3}, "frequency_penalty"),
         ({"logit_bias": {"1": 101}}, "logit_bias.1"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": {}}, "tools"),
+        ({"response_format": {"type": "prose"}}, "response_format.type"),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])

@@ -241,6 +241,19 @@ def test_live_tells_load_and_rates(server: Server) -> None:
             assert 60 < now["tokens_per_second"] < 140
 
 
+@pytest.mark.realtime
+def test_live_doesn_t_keep_a_server_from_stopping() -> None:
+    with Server("--grace-s", "30") as server, Wire(server) as watching:
+        watching.send("GET", "/paceline/live")
+        head = watching.head()
+        assert watching.chunk(head)
+        server.process.send_signal(signal.SIGTERM)
+        while watching.chunk(head):
+            pass
+        assert head.complete
+        assert server.process.wait(10.0) in {0, -signal.SIGTERM}
+
+
 # -- health ------------------------------------------------------------------------------------
 
 
