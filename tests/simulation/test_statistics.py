@@ -130,9 +130,12 @@ def test_the_second_of_two_like_prompts_is_cached_on_any_replica() -> None:
 
 def test_a_run_keeps_no_sequence() -> None:
     sizes = Length("fixed", 3, 3)
+    # Other tests' sequences may still be about.
+    gc.collect()
+    before = sum(type(o) is Sequence for o in gc.get_objects())
     run = run_open(profile(), Drawn(sizes, sizes, 500, rate=100.0))
     assert len(run) == 500
-    assert [o for o in gc.get_objects() if type(o) is Sequence] == []
+    assert sum(type(o) is Sequence for o in gc.get_objects()) <= before
     assert gc.isenabled()
 
 
