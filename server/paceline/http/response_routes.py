@@ -23,8 +23,10 @@ from paceline.wire.errors import from_refusal, invalid, too_large
 from paceline.wire.fields import body_object
 from paceline.wire.head import Head, LogprobsFn
 from paceline.wire.jsonbytes import json_bytes
-from paceline.wire.responses.encode import ID_PREFIX, ResponseStream, usage_json
+from paceline.wire.responses.choice import ID_PREFIX
+from paceline.wire.responses.encode import ResponseStream
 from paceline.wire.responses.items import TRIGGER, Item, listed
+from paceline.wire.responses.object import usage_json
 from paceline.wire.responses.request import RESPONSE_NAMES, parse_response
 
 COMPACT_PATH = PATH + "/compact"

@@ -17,7 +17,8 @@ from paceline.runtime.engine import LiveEngine
 from paceline.runtime.responses_store import Conversation, ResponseStore, StoredResponse
 from paceline.wire import sse
 from paceline.wire.errors import ApiError
-from paceline.wire.responses.encode import ID_PREFIX, ResponseStream, whole_response
+from paceline.wire.responses.choice import ID_PREFIX
+from paceline.wire.responses.encode import ResponseStream, whole_response
 from paceline.wire.responses.items import PREFIXES, Item, parse_item
 from paceline.wire.responses.request import (
     RESPONSE_NAMES,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from paceline.core.usage import Usage
@@ -29,20 +29,22 @@ from paceline.http.respond import (
 )
 from paceline.http.responses import PATH, Keeper, output_items
 from paceline.http.sink import HandSender, Headers, Send
+from paceline.http.socket_parts import (
+    FrameSink,
+    Memory,
+    error_frame,
+    expired,
+    upgrade_required,
+)
 from paceline.http.steering import Steering
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.stream import Answer, Timing
+from paceline.runtime.stream import Answer
 from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
 from paceline.wire.fields import name_text
-from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.responses.encode import ResponseFrames, ResponseStream
 from paceline.wire.responses.events import SEPARATOR
-from paceline.wire.responses.items import Item
 
 log = logging.getLogger("paceline")
-
-_REMEMBERED = 16
-"""Latest responses of a connection that can be continued though they weren't stored."""
 
 _MOST_WAITING = 64
 """Requests of one lane that may wait for those before them."""
@@ -50,49 +52,6 @@ _MOST_WAITING = 64
 _MOST_LANES = 64
 _POLICY = 1008
 _GOING_AWAY = 1001
-
-
-class FrameSink:
-    """One response's way out: each event a text frame. A `Sink`."""
-
-    def __init__(
-        self, sender: HandSender, ended: Callable[[], None], stream_id: str | None
-    ) -> None:
-        self.drained: Callable[[], None] | None = None
-        self._sender = sender
-        self._ended = ended
-        self._stream_id = stream_id
-
-    @property
-    def blocked(self) -> bool:
-        """Whether the connection can't take more."""
-        return self._sender.blocked
-
-    def begin(self, timing: Timing | None) -> None:
-        """Nothing: frames have no headers."""
-
-    def write(self, data: bytes) -> None:
-        """Send some events."""
-        post = self._sender.post
-        for frame in data.decode().split("\n")[:-1]:
-            post({"type": "websocket.send", "text": frame})
-
-    def end(self, data: bytes) -> None:
-        """Send the last events."""
-        self.write(data)
-        self._ended()
-
-    def refuse(self, status: int, message: str, code: str) -> None:
-        """Send an error in place of an answer."""
-        self.end(error_frame(ApiError(status, message, code=code), self._stream_id))
-
-    def whole(self, usage: Usage, timing: Timing) -> None:
-        """Never called: over a WebSocket every answer is a stream."""
-        raise AssertionError
-
-    async def ready(self) -> None:
-        """Wait until the reader has caught up."""
-        await self._sender.ready()
 
 
 class _Request(NamedTuple):
@@ -112,37 +71,6 @@ class _Lane:
         self.sink: FrameSink | None = None
         self.response_id = ""
         self.steering = Steering()
-
-
-class _Memory:
-    """The connection's own latest responses, in front of what everybody can see."""
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._latest: OrderedDict[str, Sequence[Item]] = OrderedDict()
-
-    def remember(self, response_id: str, items: Sequence[Item]) -> None:
-        """Keep a response of this connection."""
-        self._latest[response_id] = items
-        if len(self._latest) > _REMEMBERED:
-            self._latest.popitem(last=False)
-
-    def response(self, response_id: str) -> Sequence[Item]:
-        """All items up to and with a response's own output. Raises ApiError."""
-        found = self._latest.get(response_id)
-        return self._keeper.response(response_id) if found is None else found
-
-    def conversation(self, conversation_id: str) -> Sequence[Item]:
-        """A conversation's items. Raises ApiError."""
-        return self._keeper.conversation(conversation_id)
-
-    def item(self, item_id: str) -> Item | None:
-        """An item by its id."""
-        for items in reversed(self._latest.values()):
-            for item in reversed(items):
-                if item.key == item_id:
-                    return item
-        return self._keeper.item(item_id)
 
 
 class ResponseSocket:
@@ -185,7 +113,7 @@ class _Connection:
         self._send = send
         self._sender = HandSender(send)
         self._sender.drained = self._resume
-        self._memory = _Memory(keeper)
+        self._memory = Memory(keeper)
         self._dialect: Dialect = keeper.dialect(
             self._memory, stream=ResponseFrames, transport="websocket"
         )
@@ -240,7 +168,7 @@ class _Connection:
 
     def _create(self, frame: dict[str, Any], stream_id: str | None, received_ns: int) -> None:
         if self._expired:
-            raise _expired(self._engine.settings.websocket_limit_s)
+            raise expired(self._engine.settings.websocket_limit_s)
         if frame.get("background"):
             raise invalid("background", "background is not supported over a WebSocket.")
         lane = self._lanes.get(stream_id)
@@ -387,7 +315,7 @@ class _Connection:
         if any(lane.task is not None for lane in self._lanes.values()):
             return
         self._gone = True
-        self._refuse(_expired(self._engine.settings.websocket_limit_s), None)
+        self._refuse(expired(self._engine.settings.websocket_limit_s), None)
         self._sender.post({"type": "websocket.close", "code": _GOING_AWAY, "reason": "time limit"})
 
     def _leave(self) -> None:
@@ -397,45 +325,6 @@ class _Connection:
                 lane.task.cancel()
             if lane.answer is not None and not lane.answer.over:
                 self._engine.pacer.abort(lane.answer)
-
-
-def error_frame(error: ApiError, stream_id: str | None) -> bytes:
-    """An error as a frame, with what would have been its headers."""
-    inside: dict[str, Any] = {
-        "type": error.type,
-        "code": error.code,
-        "message": error.message,
-        "param": error.param,
-    }
-    frame: dict[str, Any] = {
-        "type": "error",
-        "status": error.status,
-        "error": inside,
-        "headers": {key.lower(): value for key, value in error.headers.items()},
-    }
-    if stream_id is not None:
-        frame["stream_id"] = stream_id
-    return json_bytes(frame) + SEPARATOR
-
-
-def upgrade_required() -> ApiError:
-    """426: WebSockets are switched off, or a plain request asked for the wrong thing."""
-    return ApiError(
-        426,
-        "This endpoint is not served over WebSockets here: send the request by POST.",
-        code="upgrade_required",
-        headers={"Upgrade": "websocket", "Connection": "Upgrade"},
-    )
-
-
-def _expired(limit_s: float) -> ApiError:
-    minutes = limit_s / 60
-    return ApiError(
-        400,
-        f"Responses websocket connection limit reached ({minutes:g} minutes). "
-        "Create a new websocket connection to continue.",
-        code="websocket_connection_limit_reached",
-    )
 
 
 async def _refuse(send: Send, error: ApiError, rid: str) -> None:
