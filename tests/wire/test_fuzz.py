@@ -70,13 +70,33 @@ CHAT: dict[str, Any] = {
     "metadata": {"a": "b"},
     "logprobs": True,
     "top_logprobs": 2,
-    "response_format": {"type": "text"},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
+    },
     "prediction": {"type": "content", "content": "x"},
     "prompt_cache_options": {"mode": "implicit"},
     "modalities": ["text"],
     "paceline": {"seed": 1, "rate": 40.0, "mode": "echo"},
-    "tools": [],
-    "tool_choice": "auto",
+    "tools": [
+        {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+        {
+            "type": "custom",
+            "custom": {
+                "name": "c",
+                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}},
+            },
+        },
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "auto",
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+        },
+    },
+    "functions": [],
+    "function_call": "none",
 }
 COMPLETION: dict[str, Any] = {
     "model": "m",
