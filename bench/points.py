@@ -183,6 +183,18 @@ POINTS: tuple[Point, ...] = (
         limits=_crowd_limits(600),
     ),
     Point(
+        "responses-600",
+        "600 streams at 750 tok/s through /v1/responses",
+        "wafer-600",
+        _CROWD,
+        rate=750,
+        streams=600,
+        max_tokens=7500,
+        extra=("--responses",),
+        limits=_crowd_limits(600),
+        skip=frozenset({"naive", "sse-starlette", "guidellm", "floor"}),
+    ),
+    Point(
         "b300-340",
         "1,324 streams at 340 tok/s",
         "b300-340",
