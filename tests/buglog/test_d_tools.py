@@ -327,3 +327,21 @@ def test_a_schema_that_cannot_be_met_is_refused_by_name(
     assert answer.error["param"] == "tools[1].function.parameters"
     assert answer.error["code"] == "invalid_function_parameters"
     assert words in answer.error["message"]
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 1010])
+def test_schemas_nested_beyond_reason_are_refused(server: Server, depth: int) -> None:
+    body = asked(tools=[{"type": "function", "function": {"name": "f", "parameters": {"a": "?"}}}])
+    # By hand: Python's own encoder gives up sooner than the parser does.
+    deep = b'{"items":' * depth + b"{}" + b"}" * depth
+    data = json.dumps(body).encode().replace(b'"?"', deep)
+    assert server.post(CHAT, data).status in {200, 400}
+    required = (
+        b'{"type":"object","properties":{"a":' * (depth // 2)
+        + b"{}"
+        + b'},"required":["a"]}' * (depth // 2)
+    )
+    answer = server.post(CHAT, data.replace(b'{"a": ' + deep + b"}", required))
+    assert answer.status == (200 if depth < 80 else 400)
+    if answer.status == 400:
+        assert len(answer.error["message"]) < 400

@@ -140,14 +140,18 @@ async def prepare(
     """
     if engine.draining:
         raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
-    request = dialect.parse(data, headers)
     try:
-        profile = engine.profile(request.model, request.service_tier)
-        plan = await engine.plan(request, profile)
-    except UnknownModelError:
-        raise model_not_found(request.model) from None
-    except PlanError as refusal:
-        raise from_refusal(refusal, dialect.names) from None
+        request = dialect.parse(data, headers)
+        try:
+            profile = engine.profile(request.model, request.service_tier)
+            plan = await engine.plan(request, profile)
+        except UnknownModelError:
+            raise model_not_found(request.model) from None
+        except PlanError as refusal:
+            raise from_refusal(refusal, dialect.names) from None
+    except RecursionError:
+        # JSON may be nested deeper than it can be written again or walked.
+        raise bad_json("it is nested too deeply") from None
     show = engine.settings.show_reasoning
     if request.show_reasoning is not None:
         show = request.show_reasoning

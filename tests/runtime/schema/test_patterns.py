@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from paceline.runtime.schema import SchemaError
-from paceline.runtime.schema.from_pattern import MAX_STRING, string_from
+from paceline.runtime.schema.from_pattern import string_from
 from paceline.runtime.schema.patterns import compile_pattern, translate
 
 # Each kind of node that Python's parser makes of a pattern is in one of these.
@@ -111,8 +111,14 @@ def test_what_cannot_be_read_is_refused() -> None:
             compile_pattern(pattern)
     with pytest.raises(SchemaError, match="more than"):
         compile_pattern("a" * 5_000)
-    with pytest.raises(SchemaError, match="more than"):
-        string_from(f"(?:a{{{MAX_STRING}}}){{9}}", 1)
+
+
+def test_repeated_nothings_end() -> None:
+    for pattern in ("(?:(?:(?:){9999}){9999}){9999}x", "(?:a{999}){999}", "a{100001}"):
+        with pytest.raises(SchemaError, match="asks for more than 100000"):
+            compile_pattern(pattern)
+    assert string_from("(?:(?:){99}){99}x", 1) == "x"
+    assert string_from("(?:a?){500}", 1, 3) is not None
 
 
 def test_a_pattern_that_nothing_matches() -> None:

@@ -10,5 +10,6 @@ class SchemaError(ValueError):
     """
 
     def __init__(self, message: str, pointer: str = "") -> None:
-        super().__init__(f"{message} (at {pointer})" if pointer else message)
+        shown = pointer if len(pointer) <= 120 else f"{pointer[:60]}…{pointer[-59:]}"
+        super().__init__(f"{message} (at {shown})" if pointer else message)
         self.pointer = pointer

@@ -1,21 +1,14 @@
-"""A regular expression -> a string that it matches.
-
-It walks the tree that Python's own parser makes of the pattern. That module is private but has
-kept its shape since Python 2; a test walks every kind of node, so that a change is noticed.
-"""
+"""A regular expression -> a string that it matches: a walk through its syntax tree."""
 
 from __future__ import annotations
 
 import re
 import sys
-from importlib import import_module
 from typing import Any
 
 from paceline.core.rng import mix64
 from paceline.runtime.schema.errors import SchemaError
-from paceline.runtime.schema.patterns import compile_pattern
-
-_parser: Any = import_module("re._parser")
+from paceline.runtime.schema.patterns import REPEATS, UNBOUNDED, compile_pattern, parse
 
 MAX_STRING = 100_000
 """Characters that a made string may have."""
@@ -63,7 +56,7 @@ def _tree(pattern: str) -> Any:
     if tree is None:
         if len(_trees) > 1000:
             _trees.clear()
-        tree = _trees[pattern] = _parser.parse(pattern)
+        tree = _trees[pattern] = parse(pattern)
     return tree
 
 
@@ -116,7 +109,7 @@ class _Walk:
             if arg[0] is not None:
                 self._groups[arg[0]] = text
             return text
-        elif op in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        elif op in REPEATS:
             return self._repeat(*arg)
         elif op == "ATOMIC_GROUP":
             return self.items(arg)
@@ -135,21 +128,18 @@ class _Walk:
         return text
 
     def _repeat(self, least: int, most: Any, tree: Any) -> str:
-        top = least + 12 if most is _parser.MAXREPEAT else int(most)
-        if least > MAX_STRING:
-            raise SchemaError(f"a pattern asks for more than {MAX_STRING} characters")
+        top = least + 12 if most == UNBOUNDED else int(most)
         wanted = max(least, 1) if least else self._draw(2)
         if self._attempt:
             wanted = least + self._draw(min(top - least, 4 * self._attempt) + 1)
-        made: list[str] = []
-        while len(made) < wanted:
-            made.append(self.items(tree))
         # A long string was asked for: as much as this repeat may give.
-        ceiling = MAX_STRING if most is _parser.MAXREPEAT else top
-        while self._length < self._low and len(made) < ceiling:
+        ceiling = MAX_STRING if most == UNBOUNDED else top
+        made: list[str] = []
+        while len(made) < wanted or (self._length < self._low and len(made) < ceiling):
             before = self._length
             made.append(self.items(tree))
             if self._length == before:
+                # What takes no characters once need not be said again, however often it may be.
                 break
         return "".join(made)
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from importlib import import_module
+from typing import Any
 
 from paceline.runtime.schema.errors import SchemaError
 
+_parser: Any = import_module("re._parser")
+
 MAX_PATTERN = 4_000
 """Characters a pattern may have."""
+
+MAX_STEPS = 100_000
+"""Characters that a pattern may ask for at least, and repeats of nothing."""
+
+REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
+UNBOUNDED: int = int(_parser.MAXREPEAT)
+"""What the parser writes for "as often as you like"."""
 
 # Unicode properties, as Python's `re` can say them: exactly for the common ones, with ASCII
 # alone for the others, which is enough to make a string and errs on the side of refusing one.
@@ -58,14 +69,42 @@ def _compile(pattern: str) -> re.Pattern[str] | str:
         return f"a pattern of {len(pattern)} characters is more than {MAX_PATTERN}"
     # Where Python reads the pattern as it stands, that is what it means: other validators in
     # Python do the same.
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        pass
-    try:
-        return re.compile(translate(pattern))
-    except (re.error, OverflowError, RecursionError, ValueError) as error:
-        return f"the pattern {pattern!r:.100} can't be read: {error}"
+    problem = ""
+    for read in (str, translate):
+        try:
+            text = read(pattern)
+            if least_steps(parse(text)) > MAX_STEPS:
+                return f"the pattern {pattern!r:.100} asks for more than {MAX_STEPS} characters"
+            return re.compile(text)
+        except (re.error, OverflowError, RecursionError, ValueError) as error:
+            problem = str(error)
+    return f"the pattern {pattern!r:.100} can't be read: {problem}"
+
+
+def parse(pattern: str) -> Any:
+    """Python's own syntax tree of a pattern. Raises re.error.
+
+    The module is private but has kept its shape since Python 2; a test walks every kind of node.
+    """
+    return _parser.parse(pattern)
+
+
+def least_steps(tree: Any) -> int:
+    """The least work that matching takes, nested repeats multiplied, those of nothing too."""
+    steps = 0
+    for op, argument in tree:
+        name = str(op)
+        if name in REPEATS:
+            steps += argument[0] * max(1, least_steps(argument[2]))
+        elif name == "SUBPATTERN":
+            steps += least_steps(argument[3])
+        elif name == "BRANCH":
+            steps += min(map(least_steps, argument[1]))
+        elif name == "ATOMIC_GROUP":
+            steps += least_steps(argument)
+        else:
+            steps += 1
+    return steps
 
 
 def translate(pattern: str) -> str:
