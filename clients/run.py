@@ -80,6 +80,7 @@ def _options() -> argparse.Namespace:
 
 def _install(packages: set[str], *, update: bool) -> None:
     python = packages & set(install.PYTHON_PACKAGES)
+    print("installing what is not there yet into clients/.installed ...", flush=True)
     with ThreadPoolExecutor(2) as pool:
         waits = [pool.submit(install.install_python, p, update=update) for p in sorted(python)]
         if packages - python:
