@@ -68,6 +68,24 @@ def test_rate_and_time_to_first_token(server: Server, model: str, by: str) -> No
 
 
 @pytest.mark.realtime
+@pytest.mark.parametrize("model", ["quick", "instant", "flat-500", "narrow"])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("own", [{"ttft_ms": 0}, {"ttft_ms": 100}, {"rate": 2000}, {"rate": 1e9}])
+def test_either_of_the_two_alone(
+    server: Server, model: str, stream: bool, own: dict[str, float]
+) -> None:
+    answer = server.post(CHAT, chat(model, stream=stream, max_tokens=5, paceline=own))
+    assert answer.status == 200
+    record = server.record(answer.header("x-request-id") or "")
+    assert record["state"] == "finished"
+    if "ttft_ms" in own:
+        due_ms = record["times_ms"]["first_token_due"]
+        assert own["ttft_ms"] <= due_ms + 1e-3 < own["ttft_ms"] + 50
+    for other in (chat(model, max_tokens=1), chat("flat-500", max_tokens=1)):
+        assert server.post(CHAT, other).status == 200
+
+
+@pytest.mark.realtime
 def test_an_own_clock_takes_no_slot(server: Server) -> None:
     """One may run at a time, but this one isn't there."""
     server.wait_idle("narrow")
