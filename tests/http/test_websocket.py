@@ -249,3 +249,18 @@ def test_its_lower_overhead_is_the_profile_s(server: Server) -> None:
         until_end(connection)
     assert over_http == pytest.approx(75 + 75 + 0.1, abs=2)
     assert overhead_ms() == pytest.approx(75 * 0.2 + 75 * 0.5 + 0.1 * 0.7, abs=2)
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("model", ["instant", "flat-20000"])
+def test_a_slow_reader_that_leaves_leaves_nothing_behind(server: Server, model: str) -> None:
+    with socket(server, max_queue=1, compression=None) as connection:
+        create(connection, model=model, paceline={"output_tokens": 100_000})
+        receive(connection)
+        time.sleep(0.3)
+
+    def over() -> bool:
+        records = server.ask("GET", "/paceline/requests?limit=20").object["data"]
+        return all(each["state"] != "running" for each in records)
+
+    wait_until(over, "every request is over")

@@ -66,6 +66,8 @@ class HandSender:
             await begun
             while self._waiting:
                 await self._send(self._waiting.pop(0))
+        except OSError:
+            self._waiting.clear()
         except Exception:
             log.exception("sending a part of an answer failed")
             self._waiting.clear()

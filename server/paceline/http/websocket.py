@@ -67,6 +67,8 @@ class _Lane:
         self.waiting: deque[_Request] = deque()
         self.task: asyncio.Task[None] | None = None
         self.answer: Answer | None = None
+        self.done = asyncio.Event()
+        """Set when the answer has ended, or nobody waits for it any more."""
         self.encoder: ResponseStream | None = None
         self.sink: FrameSink | None = None
         self.response_id = ""
@@ -120,6 +122,7 @@ class _Connection:
         self._lanes: dict[str | None, _Lane] = {}
         self._expired = False
         self._gone = False
+        self._left = asyncio.Event()
 
     async def run(self, rid: str) -> None:
         """Take frames until the client leaves or its time is over."""
@@ -247,7 +250,7 @@ class _Connection:
 
     async def _deliver(self, lane: _Lane, ready: Ready, request: _Request) -> None:
         engine = self._engine
-        done = asyncio.Event()
+        lane.done = done = asyncio.Event()
         context = self._keeper.watch(ready, always=True)
         kept = context.ended
         assert kept is not None, "watched"
@@ -276,7 +279,7 @@ class _Connection:
         )
         answer.open_early()
         if instant.is_instant(ready.plan):
-            await instant.deliver(engine, answer, sink, self._never)
+            await instant.deliver(engine, answer, sink, self._until_gone)
         else:
             engine.start_answer(answer, "websocket")
         await done.wait()
@@ -287,10 +290,9 @@ class _Connection:
         if successor is not None:
             lane.waiting.appendleft(_Request(successor, engine.clock.now_ns()))
 
-    @staticmethod
-    async def _never() -> dict[str, str]:
-        await asyncio.Event().wait()
-        return {"type": "websocket.disconnect"}
+    async def _until_gone(self) -> dict[str, str]:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
 
     def _refuse(self, error: ApiError, stream_id: str | None) -> None:
         frame = error_frame(error, stream_id).removesuffix(SEPARATOR)
@@ -320,11 +322,11 @@ class _Connection:
 
     def _leave(self) -> None:
         """End all that the client no longer waits for."""
+        self._left.set()
         for lane in self._lanes.values():
-            if lane.task is not None:
-                lane.task.cancel()
             if lane.answer is not None and not lane.answer.over:
                 self._engine.pacer.abort(lane.answer)
+            lane.done.set()
 
 
 async def _refuse(send: Send, error: ApiError, rid: str) -> None:
