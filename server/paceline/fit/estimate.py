@@ -57,6 +57,7 @@ class Prior:
     """What is believed before any point is seen."""
 
     centre: Vector
+    spread: tuple[float, ...] = SPREADS
 
     @classmethod
     def of(cls, points: list[Point]) -> Prior:
@@ -65,11 +66,15 @@ class Prior:
         scale = math.log(fastest)
         return cls([c + (scale if i in _SCALED else 0.0) for i, c in enumerate(CENTRES)])
 
+    def widened(self, factor: float) -> Prior:
+        """The same belief, held less firmly."""
+        return Prior(self.centre, tuple(factor * spread for spread in self.spread))
+
     def clamp(self, x: Vector) -> Vector:
         """`x` with every parameter within reach, and the exponent in the range of a profile."""
         near = [
             min(max(value, centre - _FURTHEST * spread), centre + _FURTHEST * spread)
-            for value, centre, spread in zip(x, self.centre, SPREADS, strict=True)
+            for value, centre, spread in zip(x, self.centre, self.spread, strict=True)
         ]
         near[EXPONENT] = min(max(near[EXPONENT], 0.01), 2.0)
         return near
@@ -125,7 +130,7 @@ def _residual(ms: float, slope: Vector, measured: float, sigma: float) -> Residu
 def loss(found: list[Residual], x: Vector, prior: Prior) -> float:
     """What is minimised."""
     misfit = sum(math.sqrt(1.0 + r * r) - 1.0 for r, _ in found)
-    away = zip(x, prior.centre, SPREADS, strict=True)
+    away = zip(x, prior.centre, prior.spread, strict=True)
     return misfit + 0.5 * sum(((value - c) / s) ** 2 for value, c, s in away)
 
 
@@ -174,7 +179,7 @@ def _normal_equations(
             row = matrix[i]
             for j in range(i + 1):
                 row[j] += weight * by_i * slope[j]
-    for i, spread in enumerate(SPREADS):
+    for i, spread in enumerate(prior.spread):
         matrix[i][i] += 1.0 / spread**2
         right[i] -= (x[i] - prior.centre[i]) / spread**2
     return matrix, right

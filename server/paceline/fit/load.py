@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from paceline.fit.points import Point
 
-_REQUESTS = 1280
-_FEWEST_ROUNDS = 3
+_REQUESTS = 2560
+_FEWEST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Load:
 def load_of(point: Point) -> Load:
     """The requests of a point: always the same for the same point.
 
-    Above 128 users fewer than ten rounds are played, at least three. The rounds between the first
-    and the last then count for those left out, so that the burst at the start and the thinning at
-    the end keep their weight in the means.
+    Above 256 users fewer than ten rounds are played, at least four. The last round but one, the
+    steadiest, then counts for those left out, so that the bursts after the common start and the
+    thinning at the end keep their weight in the means.
     """
     users = point.users
     rounds = min(point.rounds, max(_REQUESTS // users, _FEWEST_ROUNDS))
@@ -45,6 +45,6 @@ def load_of(point: Point) -> Load:
     edge = 1.0 / (point.rounds * users)
     weights = [edge] * count
     if rounds < point.rounds:
-        middle = edge * (point.rounds - 2) / (rounds - 2)
-        weights[users:-users] = [middle] * (count - 2 * users)
+        left_out = point.rounds - rounds
+        weights[-2 * users : -users] = [edge * (1 + left_out)] * users
     return Load(users, prompts, outputs, weights)

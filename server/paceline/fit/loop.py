@@ -104,6 +104,7 @@ class _Loop:
         self._now = 0.0
         self._waiting_weight = 0.0
         self._decoding_weight = 0.0
+        self._stands = False
         self._limited = bounds.kv_tokens < math.inf
 
     def boundary(self) -> None:
@@ -113,19 +114,24 @@ class _Loop:
             i = arrivals.popleft()[1]
             self._queue.append(i)
             self._waiting_weight += weights[i]
+            if self._stands:
+                # An idle engine starts with the first that comes; the others join a step later.
+                self._stands = False
+                break
         if self._queue:
             self._admit()
         if self._limited:
             self._make_room()
         if not self._running:
             self._now = arrivals[0][0]
+            self._stands = True
             return
-        if self._kv + self._decoding > self.features.peak_kv:
-            self.features.peak_kv = self._kv + self._decoding
         if self._prefilling:
             self._prefill_step()
         else:
             self._decode_run()
+        if self._kv + self._decoding > self.features.peak_kv:
+            self.features.peak_kv = self._kv + self._decoding
         if self._ends and self._ends[0][0] <= self._step:
             self._finish()
 
