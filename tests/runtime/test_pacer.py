@@ -332,3 +332,30 @@ def go_on(rig: Rig, leaving: list[tuple[int, int]], until_ns: int) -> None:
             rig.abort(rig.answers[number])
             leaving.remove((at_ns, number))
     rig.clock.advance(until_ns - rig.clock.now_ns())
+
+
+@pytest.mark.parametrize("made", [profile(), flat(100.0)])
+def test_a_fault_in_one_answer_costs_no_other_a_token(
+    made: Profile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An encoder that fails at its third token ends its own answer with an error, and only that."""
+    rig = Rig(made)
+    broken, _ = rig.ask(10)
+    _, reader = rig.ask(10)
+    encoder = broken.streams[0].encoder
+    assert encoder is not None
+    honest = encoder.tokens
+
+    def fails(start: int, stop: int) -> bytes:
+        if stop > 2:
+            raise RuntimeError("a fault")
+        return honest(start, stop)
+
+    monkeypatch.setattr(encoder, "tokens", fails)
+    rig.run_out()
+    assert broken.over
+    assert broken.record.state == "failed"
+    assert len(reader.left[0]) == 10
+    assert reader.ended is not None
+    assert "writing an answer failed" in caplog.text
+    assert rig.idle()

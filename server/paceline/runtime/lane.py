@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from paceline.core.steps import StepClock
@@ -9,6 +10,9 @@ from paceline.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from paceline.runtime.stream import Stream
+
+
+log = logging.getLogger("paceline")
 
 
 class Lane:
@@ -24,16 +28,25 @@ class Lane:
         self.changed = True
         """Whether a stream came, or may write again, since the last flush."""
 
-    def flush(self, now_ns: int, clock: Clock) -> None:
-        """Send what has come due, and find when there will be more."""
+    def flush(self, now_ns: int, clock: Clock) -> list[Stream]:
+        """Send what has come due, and find when there will be more.
+
+        Returns the streams that failed: a fault in one answer's text must cost no other a token.
+        """
+        broken: list[Stream] = []
         step = self.clock.shown_by(now_ns)
         if step != self.step or self.changed:
             self.step, self.changed = step, False
             gone = False
             for stream in self.streams:
-                if stream.open and stream.flush(step, clock):
-                    self.changed = True
+                try:
+                    if stream.open and stream.flush(step, clock):
+                        self.changed = True
+                except Exception:
+                    log.exception("writing an answer failed")
+                    broken.append(stream)
                 gone = gone or not stream.open
             if gone:
                 self.streams = [stream for stream in self.streams if stream.open]
         self.due_ns = now_ns if self.changed else self.clock.next_due(step)
+        return broken

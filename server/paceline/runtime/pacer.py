@@ -116,6 +116,13 @@ class Pacer:
             self.abort(answer, "shutdown")
             answer.fail(503, message, "server_shutting_down")
 
+    def _give_up(self, broken: list[Stream]) -> None:
+        """End the answers of streams that failed, each with an error that its client can read."""
+        for stream in broken:
+            if stream.answer in self.answers:
+                self.abort(stream.answer, "error")
+                stream.answer.fail(500, "The server had an error.", "server_error")
+
     def resume(self, answer: Answer) -> None:
         """An answer whose reader was slow may be written again."""
         now_ns = self._clock.now_ns()
@@ -143,12 +150,23 @@ class Pacer:
         clock = self._clock
         begun_ns = clock.now_ns()
         self._armed_ns = FOREVER
+        try:
+            self._send_due(begun_ns)
+        finally:
+            # Whatever went wrong, the streams that are all right go on.
+            ended_ns = clock.now_ns()
+            rest_ns = max(int((ended_ns - begun_ns) * self._rest), LEAST_GAP_NS)
+            self._rested_ns = ended_ns + rest_ns
+            self._wake(self._next_ns())
+
+    def _send_due(self, begun_ns: int) -> None:
+        clock = self._clock
         for deployment in list(self._active):
             if deployment.next_ns <= begun_ns:
                 deployment.advance(begun_ns)
                 self._collect(deployment)
         for lane in list(self._shared.values()):
-            lane.flush(begun_ns, clock)
+            self._give_up(lane.flush(begun_ns, clock))
             if not lane.streams:
                 del self._shared[lane.clock]
         if self._slots:
@@ -157,10 +175,6 @@ class Pacer:
             self._complete(heappop(self._late)[2])
         if self._closing:
             self._close_some()
-        ended_ns = clock.now_ns()
-        rest_ns = max(int((ended_ns - begun_ns) * self._rest), LEAST_GAP_NS)
-        self._rested_ns = ended_ns + rest_ns
-        self._wake(self._next_ns())
 
     def _close_some(self) -> None:
         """Say the ends that waited, a few at a time: other streams' tokens go first."""
@@ -185,7 +199,7 @@ class Pacer:
                 if lane.due_ns > now_ns:
                     early.append(lane)
                     continue
-                lane.flush(now_ns, clock)
+                self._give_up(lane.flush(now_ns, clock))
                 if lane.streams and lane.due_ns < FOREVER:
                     self._push(lane)
                 count += 1

@@ -6,7 +6,6 @@ An absolute deadline on CLOCK_MONOTONIC, read through `loop.add_reader`. One a p
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import sys
@@ -65,10 +64,12 @@ class TimerFd:
             self._fd = -1
 
     def _expired(self) -> None:
-        # A timer armed anew between its firing and this call has nothing to read.
-        with contextlib.suppress(BlockingIOError):
+        try:
             os.read(self._fd, 8)
-            self._callback()
+        except BlockingIOError:
+            # A timer armed anew between its firing and this call has nothing to read.
+            return
+        self._callback()
 
 
 def _libc() -> ctypes.CDLL:
