@@ -21,7 +21,8 @@ static const char USAGE[] =
     "  --duration S (5)         --warmup S (1)         --settle S (3)\n"
     "  --rounds N (20)          --server-pid P         --cpu C\n"
     "  --header 'K: V'          --prompt TEXT          --spin\n"
-    "  --responses              POST /v1/responses, not chat completions\n";
+    "  --responses              POST /v1/responses, not chat completions\n"
+    "  --messages               POST /v1/messages, not chat completions\n";
 
 static _Noreturn void refuse(const char *why, const char *what)
 {
@@ -50,7 +51,7 @@ static const char *plain_text(const char *name, const char *text)
 
 enum { OPT_FIRST = 256, HOST, PORT, MODEL, PROMPT, HEADER, STREAMS, MAX_TOKENS, TARGET,
        CONNECT_RATE, TIMEOUT, DURATION, WARMUP, SETTLE, ROUNDS, SERVER_PID, CPU, SPIN,
-       RESPONSES };
+       RESPONSES, MESSAGES };
 
 static const struct option LONG[] = {
     {"host", 1, NULL, HOST}, {"port", 1, NULL, PORT}, {"model", 1, NULL, MODEL},
@@ -59,7 +60,8 @@ static const struct option LONG[] = {
     {"connect-rate", 1, NULL, CONNECT_RATE}, {"timeout", 1, NULL, TIMEOUT},
     {"duration", 1, NULL, DURATION}, {"warmup", 1, NULL, WARMUP}, {"settle", 1, NULL, SETTLE},
     {"rounds", 1, NULL, ROUNDS}, {"server-pid", 1, NULL, SERVER_PID}, {"cpu", 1, NULL, CPU},
-    {"spin", 0, NULL, SPIN}, {"responses", 0, NULL, RESPONSES}, {NULL, 0, NULL, 0},
+    {"spin", 0, NULL, SPIN}, {"responses", 0, NULL, RESPONSES},
+    {"messages", 0, NULL, MESSAGES}, {NULL, 0, NULL, 0},
 };
 
 static void apply(struct options *o, int option, const char *v)
@@ -87,6 +89,7 @@ static void apply(struct options *o, int option, const char *v)
     case CPU: o->cpu = (int)number("--cpu", v, 0, 1023); break;
     case SPIN: o->spin = true; break;
     case RESPONSES: o->responses = true; break;
+    case MESSAGES: o->messages = true; break;
     default: refuse("unknown option", "see above");
     }
 }
@@ -117,11 +120,15 @@ char *request_bytes(const struct options *o, size_t *len)
     char *body, *request = NULL;
     const char *chat = "{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
                        "\"stream\":%s,\"max_tokens\":%ld,\"ignore_eos\":true}";
-    /* This API has no ignore_eos: the length is asked for in Paceline's own field. */
+    /* These APIs have no ignore_eos: the length is asked for in Paceline's own field. */
     const char *responses = "{\"model\":\"%s\",\"input\":\"%s\",\"stream\":%s,\"store\":false,"
                             "\"paceline\":{\"output_tokens\":%ld}}";
-    int n = asprintf(&body, o->responses ? responses : chat, o->model, o->prompt,
-                     o->streaming ? "true" : "false", o->max_tokens);
+    const char *messages = "{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
+                           "\"stream\":%s,\"max_tokens\":100000,\"paceline\":{\"output_tokens\":%ld}}";
+    const char *form = o->responses ? responses : o->messages ? messages : chat;
+    const char *path = o->responses ? "responses" : o->messages ? "messages" : "chat/completions";
+    int n = asprintf(&body, form, o->model, o->prompt, o->streaming ? "true" : "false",
+                     o->max_tokens);
     FILE *f = open_memstream(&request, len);
     if (n < 0 || f == NULL) {
         perror("client");
@@ -129,7 +136,7 @@ char *request_bytes(const struct options *o, size_t *len)
     }
     fprintf(f, "POST /v1/%s HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer bench\r\n"
                "Content-Type: application/json\r\nContent-Length: %d\r\n",
-            o->responses ? "responses" : "chat/completions", o->host, o->port, n);
+            path, o->host, o->port, n);
     for (int i = 0; i < o->header_count; i++)
         fprintf(f, "%s\r\n", o->headers[i]);
     fprintf(f, "\r\n%s", body);

@@ -33,6 +33,7 @@ struct options {
     bool spin;             /* poll without sleeping: finer stamps, a whole core */
     bool streaming;
     bool responses; /* POST /v1/responses instead of chat completions */
+    bool messages;  /* POST /v1/messages instead */
 };
 
 /* Exits with 2 and a message on a bad command line. */

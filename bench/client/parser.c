@@ -15,10 +15,14 @@ static const struct {
     {"\"reasoning_content\":", 20},
     {"\"reasoning\":", 12},
     {"\"delta\":", 8}, /* of a response; a chat chunk's is an object */
+    {"\"text\":", 7}, /* of a message, as the next two */
+    {"\"thinking\":", 11},
+    {"\"partial_json\":", 15},
 };
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
 
 static const char LAST[] = "{\"type\":\"response.completed\"";
+static const char MESSAGE_LAST[] = "{\"type\":\"message_stop\"}";
 
 void parser_init(struct parser *p)
 {
@@ -108,6 +112,8 @@ static void sse_line(struct parser *p, const char *s, size_t len)
         p->event_done = true;
     else if (len > sizeof LAST && memcmp(s, LAST, sizeof LAST - 1) == 0)
         p->event_done = true; /* a response has no [DONE] */
+    else if (len == sizeof MESSAGE_LAST - 1 && memcmp(s, MESSAGE_LAST, len) == 0)
+        p->event_done = true; /* nor has a message */
     else if (carries_text(p, s, len))
         p->event_token = true;
 }
