@@ -279,8 +279,9 @@ class Answer:
         self._release()
 
     def _release(self) -> None:
-        """Part from everything that points back here, so that it is freed now and not by the
-        collector, which would find it late: it looks seldom, to spare the streams its pauses.
+        """Part from everything that points back here, so that it is freed now.
+
+        The collector would find it late: it looks seldom, to spare the streams its pauses.
         """
         if self.under_way is not None:
             self.under_way.pop(self, None)
