@@ -42,7 +42,7 @@ bench: install ## measure this server beside its peers, with a client in C (fetc
 	@$(BIN)/python bench/run.py $(ARGS)
 
 clients: install ## real clients (Codex, Claude Code, SDKs) against a server of our own
-	@$(BIN)/python clients/run.py $(ARGS)
+	@$(BIN)/python clients/run_clients.py $(ARGS)
 
 build: install ## make the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist .
