@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from paceline import commands
 from paceline.cli import app
 
 SILICON = Path(__file__).resolve().parents[3] / "shared" / "data" / "silicon_train.csv"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def registered() -> None:
-    if "fit" not in {command.name or _name(command) for command in app.registered_commands}:
-        commands.register()
-
-
-def _name(command: Any) -> str:
-    return command.callback.__name__ if command.callback else ""
+pytestmark = pytest.mark.usefixtures("commands_registered")
 
 
 def run(*arguments: str) -> Result:

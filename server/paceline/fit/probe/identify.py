@@ -135,7 +135,7 @@ def identify_prefill(
     best, found = _prefill(engine, waits, shifts, wait_error_ms, _NO_CHUNK), 0
     for chunk in reversed([chunk for chunk in _CHUNKS if chunk < longest]):
         solution = _prefill(engine, waits, shifts, wait_error_ms, chunk)
-        if solution.chi2 + (0.0 if found else _SIMPLER * best.scale) < best.chi2:
+        if solution.chi2 + (0.0 if found else _SIMPLER * solution.scale) < best.chi2:
             best, found = solution, chunk
     overhead, per_token, prefill_step = best.values
     return replace(

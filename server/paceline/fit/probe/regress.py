@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 
 from paceline.fit.linear import solve
 
 _EVIDENCE = 12.0
 """By how much a coefficient must lower chi squared to be believed: some 3.5 standard errors."""
 _OUTLIER = 4.0
+_MAD_TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,14 @@ def nonnegative(rows: Sequence[Row], always: int = 1) -> Solution:
     the others say is left out once.
     """
     solution = _best(rows, always)
-    scatter = math.sqrt(solution.scale)
-    kept = [row for row in rows if abs(_residual(row, solution.values)) <= _OUTLIER * scatter]
+    off = [abs(_residual(row, solution.values)) for row in rows]
+    furthest = _OUTLIER * max(_MAD_TO_DEVIATION * median(off), 1.0)
+    kept = [row for row, far in zip(rows, off, strict=True) if far <= furthest]
     if len(rows) > len(kept) > len(rows) // 2 and len(kept) > len(rows[0].x):
-        return _best(kept, always)
+        without = _best(kept, always)
+        # What was left out counts as far off as it may be: leaving out must not look like a fit.
+        charge = (len(rows) - len(kept)) * furthest**2
+        return replace(without, chi2=without.chi2 + charge)
     return solution
 
 
