@@ -46,7 +46,7 @@ SCHEMAS: dict[str, Any] = {
                         "uniqueItems": True},
     "two booleans": {"type": "array", "items": {"type": "boolean"}, "minItems": 2,
                      "uniqueItems": True},
-    "unevaluated items": {"type": "array", "prefixItems": [I], "unevaluatedItems": S, "minItems": 2},
+    "unevaluated items": {"prefixItems": [I], "unevaluatedItems": S, "minItems": 2},
     "required unnamed": {"type": "object", "required": ["x", "y"]},
     "closed": {"type": "object", "properties": {"a": S}, "additionalProperties": False},
     "at least": {"type": "object", "minProperties": 4, "additionalProperties": I},
