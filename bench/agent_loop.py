@@ -18,7 +18,6 @@ import re
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import servers
@@ -56,7 +55,8 @@ def messages(ring: Ring, turns: int, tokens: int) -> list[dict[str, str]]:
 
 def cpu_ms(pid: int) -> float:
     """User and system time of a process so far."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+    with open(f"/proc/{pid}/schedstat") as file:
+        return int(file.read().split()[0]) / 1e6
 
 
 def post(port: int, body: bytes) -> tuple[dict[str, Any], str]:
