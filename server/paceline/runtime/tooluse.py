@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from paceline.core.errors import PlanError
@@ -217,8 +218,6 @@ class CallMaker:
 
 
 def _without(request: GenerationRequest, tools: Sequence[Tool]) -> GenerationRequest:
-    from dataclasses import replace  # noqa: PLC0415 - on the way of a refusal only
-
     return replace(request, tools=tuple(t for t in request.tools if t not in tools))
 
 
