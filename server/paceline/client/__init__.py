@@ -1,4 +1,4 @@
 """A small client for OpenAI-compatible streams: the standard library, and nothing of the server.
 
-What is here measures a server from outside, so it imports nothing that a server is made of.
+Law: what is here measures a server from outside, so it imports nothing that a server is made of.
 """

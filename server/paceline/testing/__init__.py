@@ -7,6 +7,8 @@
 
 With pytest, the fixture `paceline_server` is such a server, configured by the marker `paceline`.
 Nothing heavy is imported before a server is started.
+
+Law: it puts an app and a clock together and looks on; what a request means is for the app to know.
 """
 
 from __future__ import annotations
