@@ -1,11 +1,10 @@
-"""An agent's loop with a growing history: what is cached, and what counting it costs.
+"""An agent's loop over HTTP and over a WebSocket: what the transport saves, and where.
 
-Starts a server and plays the turns of one conversation against it over one connection, each turn
-sending the whole history again. Prints for each turn the prompt's tokens, how many of them came
-from the cache, the prefill that was left (from Server-Timing), and the CPU time that the server
-took for the request. Beside it, the time that counting alone takes, measured in this process.
+Starts a server and plays a loop of tool calls against it twice: over POST /v1/responses, sending
+the whole history each turn, and over the WebSocket, sending only what is new. Tools take no time.
+The server's own record of each turn tells what lay before prefill, in prefill and in decoding.
 
-    python bench/agent_loop.py --turns 30 --tokens 400000
+    python bench/agent_loop.py --model spark-1000 --calls 20 --tokens 50 100 200 400
 """
 
 from __future__ import annotations
@@ -14,124 +13,140 @@ import argparse
 import http.client
 import json
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import servers
+from openai import OpenAI
 
-from paceline.core.request import ChatPrompt, Message
-from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
 
 HOST = "127.0.0.1"
 SERVER_CPU, CLIENT_CPU = 0, 1
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn as the client and the operating system saw it."""
+class Loop:
+    """A whole loop, in seconds: as the client saw it, and its parts by the server's records."""
 
-    number: int
-    prompt_tokens: int
-    cached_tokens: int
-    prefill_ms: float
-    ttft_ms: float
-    server_cpu_ms: float
-    counting_ms: float
+    total_s: float
+    before_prefill_s: float
+    prefill_s: float
+    decode_s: float
 
 
-def messages(ring: Ring, turns: int, tokens: int) -> list[dict[str, str]]:
-    """A conversation of `turns` user messages and as many answers, `tokens` in all."""
-    share = tokens // (2 * turns)
-    roles = ("user", "assistant")
-    return [
-        {"role": roles[i % 2], "content": ring.window(i, share).text()} for i in range(2 * turns)
-    ]
+def message(text: str) -> dict[str, Any]:
+    """One user message as an input item."""
+    return {"type": "message", "role": "user", "content": text}
 
 
-def cpu_ms(pid: int) -> float:
-    """User and system time of a process so far."""
-    with open(f"/proc/{pid}/schedstat") as file:
-        return int(file.read().split()[0]) / 1e6
+def over_http(client: OpenAI, model: str, turns: list[str], tokens: int) -> None:
+    """Every turn sends all that was said before."""
+    history: list[Any] = []
+    for text in turns:
+        history.append(message(text))
+        with client.responses.create(
+            model=model,
+            input=history,
+            store=False,
+            stream=True,
+            extra_body={"paceline": {"output_tokens": tokens}},
+        ) as stream:
+            for event in stream:
+                if event.type in _ENDS:
+                    assert event.type == "response.completed", event
+                    history += [item.model_dump() for item in event.response.output]
 
 
-def post(port: int, body: bytes) -> tuple[dict[str, Any], str]:
-    """One request; returns the answer and its Server-Timing."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=60)
-    connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    answer = json.loads(response.read())
+def over_websocket(client: OpenAI, model: str, turns: list[str], tokens: int) -> None:
+    """Every turn sends what is new, and names the response before it."""
+    previous: str | None = None
+    with client.responses.connect() as connection:
+        for text in turns:
+            frame: Any = {
+                "type": "response.create",
+                "model": model,
+                "input": [message(text)],
+                "store": False,
+                "paceline": {"output_tokens": tokens},
+            }
+            if previous is not None:
+                frame["previous_response_id"] = previous
+            connection.send(frame)
+            for event in connection:
+                if event.type in _ENDS:
+                    assert event.type == "response.completed", event
+                    previous = event.response.id
+                    break
+
+
+def records(port: int, count: int) -> list[dict[str, Any]]:
+    """The server's records of the latest requests."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    connection.request("GET", f"/paceline/requests?limit={count}")
+    found: list[dict[str, Any]] = json.loads(connection.getresponse().read())["data"]
     connection.close()
-    if response.status != 200:
-        raise SystemExit(f"{response.status}: {answer}")
-    return answer, response.headers["server-timing"]
+    return found
 
 
-def timing_ms(header: str, name: str) -> float:
-    """One duration of a Server-Timing header."""
-    found = re.search(rf"\b{name};dur=([0-9.]+)", header)
-    return float(found[1]) if found else 0.0
-
-
-def counting_ms(counter: PromptCounter, history: list[dict[str, str]]) -> float:
-    """The time to count a history and to hash its blocks, given what was counted before."""
-    prompt = ChatPrompt(tuple(Message(m["role"], m["content"]) for m in history))
+def play(port: int, args: argparse.Namespace, tokens: int, *, websocket: bool) -> Loop:
+    """One loop, timed."""
+    ring = Ring(Tokenizer())
+    # A prompt of another text each time, so that no loop finds the cache of the one before.
+    key = 1_000 * tokens + websocket
+    first = ring.window(key, args.prompt_tokens).text()
+    results = [ring.window(key + i, args.result_tokens).text() for i in range(1, args.calls + 1)]
+    client = OpenAI(base_url=f"http://{HOST}:{port}/v1", api_key="any", max_retries=0)
+    run = over_websocket if websocket else over_http
     began = time.perf_counter()
-    counter.measure(prompt, 128, "agent")
-    return (time.perf_counter() - began) * 1e3
-
-
-def play(running: servers.Running, args: argparse.Namespace) -> list[Turn]:
-    """All turns of the conversation."""
-    tokenizer = Tokenizer()
-    history = messages(Ring(tokenizer), args.turns, args.tokens)
-    counter = PromptCounter(tokenizer)
-    turns = []
-    for number in range(1, args.turns + 1):
-        sent = history[: 2 * number - 1]
-        asked = {"model": args.model, "messages": sent, "max_completion_tokens": 1}
-        before = cpu_ms(running.pid)
-        answer, header = post(running.port, json.dumps(asked).encode())
-        spent = cpu_ms(running.pid) - before
-        usage = answer["usage"]
-        turns.append(
-            Turn(
-                number,
-                usage["prompt_tokens"],
-                usage["prompt_tokens_details"]["cached_tokens"],
-                timing_ms(header, "prefill"),
-                timing_ms(header, "ttft"),
-                spent,
-                counting_ms(counter, sent),
-            )
-        )
-    return turns
+    run(client, args.model, [first, *results], tokens)
+    total_s = time.perf_counter() - began
+    parts = [record["split_ms"] for record in records(port, args.calls + 1)]
+    return Loop(
+        total_s,
+        sum(part["overhead"] + part["queue"] for part in parts) / 1e3,
+        sum(part["prefill"] for part in parts) / 1e3,
+        sum(part["decode"] for part in parts) / 1e3,
+    )
 
 
 def main() -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", default="gpt-5.6-sol")
-    parser.add_argument("--turns", type=int, default=30)
-    parser.add_argument("--tokens", type=int, default=400_000)
+    parser.add_argument("--model", default="spark-1000")
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[50, 100, 200, 400])
+    parser.add_argument("--prompt-tokens", type=int, default=8_000)
+    parser.add_argument("--result-tokens", type=int, default=500)
     args = parser.parse_args()
     os.sched_setaffinity(0, {CLIENT_CPU})
     nothing = servers.Pace(rate=None, ttft_ms=0.0, max_tokens=1)
+    print("| Tokens a call | HTTP, s | before prefill | prefill | decode | WebSocket, s |", end="")
+    print(" before prefill | prefill | decode | saved |")
+    print("|---:" * 10 + "|")
     with servers.running(
         servers.catalogue()["paceline"], "instant", nothing, SERVER_CPU
     ) as running:
-        turns = play(running, args)
-    print("| turn | prompt tokens | cached | prefill ms | TTFT ms | server CPU ms | counting ms |")
-    print("|---:|---:|---:|---:|---:|---:|---:|")
-    for t in turns:
-        print(
-            f"| {t.number} | {t.prompt_tokens:,} | {t.cached_tokens:,} | {t.prefill_ms:.0f} | "
-            f"{t.ttft_ms:.0f} | {t.server_cpu_ms:.1f} | {t.counting_ms:.2f} |"
-        )
+        for tokens in args.tokens:
+            plain = play(running.port, args, tokens, websocket=False)
+            socket = play(running.port, args, tokens, websocket=True)
+            cells = [tokens]
+            for loop in (plain, socket):
+                cells += [
+                    f"{seconds:.2f}"
+                    for seconds in (
+                        loop.total_s,
+                        loop.before_prefill_s,
+                        loop.prefill_s,
+                        loop.decode_s,
+                    )
+                ]
+            saved = 1 - socket.total_s / plain.total_s
+            print("| " + " | ".join(map(str, cells)) + f" | {saved:.0%} |", flush=True)
     return 0
 
 
