@@ -15,6 +15,9 @@ from paceline.wire.fields import (
     flag,
     missing,
     one_of,
+    required,
+    required_object,
+    required_text,
     wrong_type,
     wrong_value,
 )
@@ -58,13 +61,11 @@ def parse_functions(value: Any, path: str) -> tuple[Tool, ...]:
 
 
 def _tool(tool: Mapping[str, Any], path: str) -> Tool:
-    kind = tool.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(tool, "type", path)
     if kind == "function":
-        return _function(_inner(tool, "function", path), f"{path}.function", "function")
+        return _function(required_object(tool, "function", path), f"{path}.function", "function")
     if kind == "custom":
-        return _custom(_inner(tool, "custom", path), f"{path}.custom")
+        return _custom(required_object(tool, "custom", path), f"{path}.custom")
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "a string", kind)
     raise wrong_value(f"{path}.type", "one of function, custom", kind)
@@ -97,14 +98,12 @@ def _custom(custom: Mapping[str, Any], path: str) -> Tool:
     form = custom.get("format")
     if form is not None:
         form = an_object(form, f"{path}.format")
-        kind = form.get("type")
-        if kind is None:
-            raise missing(f"{path}.format.type")
+        kind = required(form, "type", f"{path}.format")
         if one_of("text", "grammar")(kind, f"{path}.format.type") == "grammar":
             where = f"{path}.format.grammar"
-            rules = _inner(form, "grammar", f"{path}.format")
-            _syntax(_text(rules, "syntax", where), f"{where}.syntax")
-            grammar = _text(rules, "definition", where)
+            rules = required_object(form, "grammar", f"{path}.format")
+            _syntax(required_text(rules, "syntax", where), f"{where}.syntax")
+            grammar = required_text(rules, "definition", where)
     return Tool(
         name=_name(custom, path),
         kind="custom",
@@ -119,9 +118,7 @@ def parse_tool_choice(value: Any, path: str) -> ToolChoice:
     if isinstance(value, str):
         return ToolChoice(_MODES(value, path))
     choice = an_object(value, path)
-    kind = choice.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(choice, "type", path)
     if kind in ("function", "custom"):
         return ToolChoice("named", (_named(choice, path),))
     if kind != "allowed_tools":
@@ -130,10 +127,8 @@ def parse_tool_choice(value: Any, path: str) -> ToolChoice:
         raise wrong_value(f"{path}.type", "one of function, custom, allowed_tools", kind)
     path = f"{path}.allowed_tools"
     allowed = an_object(choice.get("allowed_tools", {}), path)
-    mode = _allowed_mode(_text(allowed, "mode", path), f"{path}.mode")
-    tools = allowed.get("tools")
-    if tools is None:
-        raise missing(f"{path}.tools")
+    mode = _allowed_mode(required_text(allowed, "mode", path), f"{path}.mode")
+    tools = required(allowed, "tools", path)
     names = [
         _named(an_object(item, f"{path}.tools[{i}]"), f"{path}.tools[{i}]")
         for i, item in enumerate(an_array(tools, f"{path}.tools"))
@@ -147,14 +142,14 @@ def parse_function_call(value: Any, path: str) -> ToolChoice:
     """`function_call`, the older way: a word or a name. Raises ApiError."""
     if isinstance(value, str):
         return ToolChoice(_LEGACY_MODES(value, path))
-    return ToolChoice("named", (_text(an_object(value, path), "name", path),))
+    return ToolChoice("named", (required_text(an_object(value, path), "name", path),))
 
 
 def _named(choice: Mapping[str, Any], path: str) -> str:
     """The name in `{"type": "function", "function": {"name"}}`, or in a custom tool's likes."""
     kind = choice.get("type", "function")
     key = "custom" if kind == "custom" else "function"
-    return _text(_inner(choice, key, path), "name", f"{path}.{key}")
+    return required_text(required_object(choice, key, path), "name", f"{path}.{key}")
 
 
 def settle_tools(found: Mapping[str, Any]) -> tuple[tuple[Tool, ...], ToolChoice]:
@@ -182,9 +177,7 @@ def settle_tools(found: Mapping[str, Any]) -> tuple[tuple[Tool, ...], ToolChoice
 def response_format(value: Any, path: str) -> OutputFormat | None:
     """`response_format`: text (None), any JSON object, or JSON of a schema. Raises ApiError."""
     form = an_object(value, path)
-    kind = form.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(form, "type", path)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -210,7 +203,7 @@ def response_format(value: Any, path: str) -> OutputFormat | None:
 
 
 def _name(item: Mapping[str, Any], path: str) -> str:
-    name = _text(item, "name", path)
+    name = required_text(item, "name", path)
     if _NAME.fullmatch(name) is None:
         raise wrong_value(f"{path}.name", "1 to 64 letters, digits, _ and -", name)
     return name
@@ -219,17 +212,3 @@ def _name(item: Mapping[str, Any], path: str) -> str:
 def _description(item: Mapping[str, Any], path: str) -> str:
     given = item.get("description")
     return "" if given is None else any_text(given, f"{path}.description")
-
-
-def _text(item: Mapping[str, Any], key: str, path: str) -> str:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return any_text(value, f"{path}.{key}")  # type: ignore[no-any-return]
-
-
-def _inner(item: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return an_object(value, f"{path}.{key}")

@@ -14,6 +14,7 @@ from typing import Any
 from paceline.wire.errors import ApiError, quoted
 
 Check = Callable[[Any, str], Any]
+TextCheck = Callable[[Any, str], str]
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -139,7 +140,7 @@ def number(low: float, high: float, *, above: bool = False) -> Check:
     return check
 
 
-def text(low: int = 0, high: int | None = None) -> Check:
+def text(low: int = 0, high: int | None = None) -> TextCheck:
     """A string of low to high characters."""
 
     def check(value: Any, path: str) -> str:
@@ -192,6 +193,24 @@ def an_object(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise wrong_type(path, "an object", value)
     return value
+
+
+def required(item: Mapping[str, Any], key: str, path: str) -> Any:
+    """The value of a key that the object at `path` has to have."""
+    value = item.get(key)
+    if value is None:
+        raise missing(f"{path}.{key}")
+    return value
+
+
+def required_text(item: Mapping[str, Any], key: str, path: str) -> str:
+    """The same, a string."""
+    return any_text(required(item, key, path), f"{path}.{key}")
+
+
+def required_object(item: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
+    """The same, an object."""
+    return an_object(required(item, key, path), f"{path}.{key}")
 
 
 def an_array(value: Any, path: str) -> list[Any]:

@@ -15,6 +15,9 @@ from paceline.wire.fields import (
     missing,
     name_text,
     one_of,
+    required,
+    required_object,
+    required_text,
     text,
     wrong_type,
     wrong_value,
@@ -77,9 +80,7 @@ def unknown_in_messages(messages: list[Any]) -> tuple[str, ...]:
 
 def _message(value: Any, path: str) -> Message:
     item = an_object(value, path)
-    role = item.get("role")
-    if role is None:
-        raise missing(f"{path}.role")
+    role = required(item, "role", path)
     if not isinstance(role, str):
         raise wrong_type(f"{path}.role", "a string", role)
     if role not in _ROLES:
@@ -89,9 +90,9 @@ def _message(value: Any, path: str) -> Message:
     if role == "assistant":
         _history(item, path, texts)
     elif role == "tool":
-        _required(item, "tool_call_id", path)
+        required_text(item, "tool_call_id", path)
     elif role == "function":
-        _required(item, "name", path)
+        required_text(item, "name", path)
     name = item.get("name")
     shown = "" if name is None else _name(name, f"{path}.name")
     return Message(role, "\n".join(texts), fixed, shown)
@@ -128,28 +129,26 @@ def _may_lack_content(item: Mapping[str, Any]) -> bool:
 
 def _part(part: Mapping[str, Any], path: str, texts: list[str]) -> int:
     """One content part: its text goes to `texts`, its other tokens are returned."""
-    kind = part.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(part, "type", path)
     if kind == "text":
-        texts.append(_required(part, "text", path))
+        texts.append(required_text(part, "text", path))
         return 0
     if kind == "refusal":
-        texts.append(_required(part, "refusal", path))
+        texts.append(required_text(part, "refusal", path))
         return 0
     if kind == "image_url":
-        return _image(_inner(part, "image_url", path), f"{path}.image_url")
+        return _image(required_object(part, "image_url", path), f"{path}.image_url")
     if kind == "input_audio":
-        return _audio(_inner(part, "input_audio", path), f"{path}.input_audio")
+        return _audio(required_object(part, "input_audio", path), f"{path}.input_audio")
     if kind == "file":
-        return _file(_inner(part, "file", path), f"{path}.file")
+        return _file(required_object(part, "file", path), f"{path}.file")
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "a string", kind)
     raise wrong_value(f"{path}.type", "one of text, image_url, input_audio, file, refusal", kind)
 
 
 def _image(image: Mapping[str, Any], path: str) -> int:
-    url = _required(image, "url", path)
+    url = required_text(image, "url", path)
     if not url[:8].lower().startswith(("http://", "https://", "data:")):
         raise invalid(
             f"{path}.url",
@@ -164,10 +163,8 @@ def _image(image: Mapping[str, Any], path: str) -> int:
 
 
 def _audio(audio: Mapping[str, Any], path: str) -> int:
-    data = _required(audio, "data", path)
-    given = audio.get("format")
-    if given is None:
-        raise missing(f"{path}.format")
+    data = required_text(audio, "data", path)
+    given = required(audio, "format", path)
     return media.audio_tokens(data, _audio_format(given, f"{path}.format"))
 
 
@@ -197,12 +194,12 @@ def _history(item: Mapping[str, Any], path: str, texts: list[str]) -> None:
 
 
 def _tool_call(call: Mapping[str, Any], path: str, texts: list[str]) -> None:
-    name_text(_required(call, "id", path), f"{path}.id")
+    name_text(required_text(call, "id", path), f"{path}.id")
     kind = call.get("type", "function")
     if kind == "function":
-        _named(_inner(call, "function", path), "arguments", f"{path}.function", texts)
+        _named(required_object(call, "function", path), "arguments", f"{path}.function", texts)
     elif kind == "custom":
-        _named(_inner(call, "custom", path), "input", f"{path}.custom", texts)
+        _named(required_object(call, "custom", path), "input", f"{path}.custom", texts)
     elif isinstance(kind, str):
         raise wrong_value(f"{path}.type", "one of function, custom", kind)
     else:
@@ -211,19 +208,5 @@ def _tool_call(call: Mapping[str, Any], path: str, texts: list[str]) -> None:
 
 def _named(call: Mapping[str, Any], payload: str, path: str, texts: list[str]) -> None:
     """A call's name and its arguments: both are part of the prompt."""
-    texts.append(_required(call, "name", path))
-    texts.append(_required(call, payload, path))
-
-
-def _required(item: Mapping[str, Any], key: str, path: str) -> str:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return any_text(value, f"{path}.{key}")  # type: ignore[no-any-return]
-
-
-def _inner(item: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return an_object(value, f"{path}.{key}")
+    texts.append(required_text(call, "name", path))
+    texts.append(required_text(call, payload, path))

@@ -33,11 +33,12 @@ MAX_CHOICES = 128
 
 def logit_bias(value: Any, path: str) -> Mapping[str, Any]:
     """Token ids, as strings, to biases from -100 to 100."""
-    for key, bias in an_object(value, path).items():
+    biases = an_object(value, path)
+    for key, bias in biases.items():
         if not (key.isascii() and key.isdigit()):
             raise wrong_value(path, "token ids as keys", key)
         _bias(bias, f"{path}.{key[:20]}")
-    return value  # type: ignore[no-any-return]
+    return biases
 
 
 _bias = number(-100.0, 100.0)
@@ -133,10 +134,10 @@ SHARED: dict[str, Check] = {
 
 def check_model(found: Mapping[str, Any]) -> str:
     """The model's name, which every request has."""
-    model = found.get("model")
+    model: str | None = found.get("model")
     if model is None:
         raise missing("model")
-    return model  # type: ignore[no-any-return]
+    return model
 
 
 def check_together(found: Mapping[str, Any], max_tokens: int | None, max_name: str) -> None:

@@ -18,9 +18,11 @@ from paceline.wire.fields import (
     an_object,
     any_text,
     flag,
-    missing,
     name_text,
     one_of,
+    required,
+    required_object,
+    required_text,
     wrong_type,
     wrong_value,
 )
@@ -51,9 +53,9 @@ def parse_system(value: Any, path: str) -> tuple[Message, ...]:
     for i, item in enumerate(an_array(value, path)):
         where = f"{path}[{i}]"
         block = an_object(item, where)
-        if _type(block, where) != "text":
+        if required_text(block, "type", where) != "text":
             raise wrong_value(f"{where}.type", "text", block["type"])
-        said.texts.append(_text(block, "text", where))
+        said.texts.append(required_text(block, "text", where))
     return (said.message("system"),) if said.texts else ()
 
 
@@ -66,8 +68,8 @@ def parse_messages(value: Any, path: str) -> tuple[Message, ...]:
     for i, item in enumerate(items):
         where = f"{path}[{i}]"
         message = an_object(item, where)
-        role = _role(_there(message, "role", where), f"{where}.role")
-        content = _there(message, "content", where)
+        role = _role(required(message, "role", where), f"{where}.role")
+        content = required(message, "content", where)
         if isinstance(content, str):
             found.append(Message(role, content))
         elif isinstance(content, list):
@@ -90,7 +92,7 @@ def _message(role: str, blocks: list[Any], path: str) -> list[Message]:
     for i, item in enumerate(blocks):
         where = f"{path}[{i}]"
         block = an_object(item, where)
-        if _type(block, where) == "tool_result":
+        if required_text(block, "type", where) == "tool_result":
             if role != "user":
                 raise invalid(where, f"{where}: tool_result blocks can only be in user messages")
             results.append(_Said())
@@ -106,28 +108,28 @@ def _message(role: str, blocks: list[Any], path: str) -> list[Message]:
 
 def _block(block: Mapping[str, Any], path: str, said: _Said) -> None:
     """One content block of any type that Anthropic's API takes."""
-    kind = _type(block, path)
+    kind = required_text(block, "type", path)
     if kind == "text":
-        said.texts.append(_text(block, "text", path))
+        said.texts.append(required_text(block, "text", path))
     elif kind == "image":
-        said.fixed += _image(_object(block, "source", path), f"{path}.source")
+        said.fixed += _image(required_object(block, "source", path), f"{path}.source")
     elif kind == "document":
         _document(block, path, said)
     elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-        name_text(_there(block, "id", path), f"{path}.id")
-        said.texts.append(_text(block, "name", path))
-        said.texts.append(_json(_object(block, "input", path)))
+        name_text(required(block, "id", path), f"{path}.id")
+        said.texts.append(required_text(block, "name", path))
+        said.texts.append(_json(required_object(block, "input", path)))
     elif kind == "thinking":
-        said.texts.append(_text(block, "thinking", path))
-        _text(block, "signature", path)
+        said.texts.append(required_text(block, "thinking", path))
+        required_text(block, "signature", path)
     elif kind == "redacted_thinking":
         # Four characters of base64 are three bytes, some four of which make a token.
-        said.fixed += len(_text(block, "data", path)) * 3 // 16
+        said.fixed += len(required_text(block, "data", path)) * 3 // 16
     elif kind == "search_result":
-        said.texts += [_text(block, "title", path), _text(block, "source", path)]
-        _blocks(_there(block, "content", path), f"{path}.content", said)
+        said.texts += [required_text(block, "title", path), required_text(block, "source", path)]
+        _blocks(required(block, "content", path), f"{path}.content", said)
     elif kind == "tool_reference":
-        said.texts.append(_text(block, "tool_name", path))
+        said.texts.append(required_text(block, "tool_name", path))
     elif kind in _OPAQUE or kind.endswith("_tool_result"):
         said.texts.append(_json({k: v for k, v in block.items() if k not in _NOT_SAID}))
     else:
@@ -153,7 +155,7 @@ def _blocks(value: Any, path: str, said: _Said) -> None:
 
 
 def _tool_result(block: Mapping[str, Any], path: str, said: _Said) -> None:
-    name_text(_there(block, "tool_use_id", path), f"{path}.tool_use_id")
+    name_text(required(block, "tool_use_id", path), f"{path}.tool_use_id")
     if block.get("is_error") is not None:
         flag(block["is_error"], f"{path}.is_error")
     if block.get("content") is not None:
@@ -161,54 +163,35 @@ def _tool_result(block: Mapping[str, Any], path: str, said: _Said) -> None:
 
 
 def _image(source: Mapping[str, Any], path: str) -> int:
-    kind = _type(source, path)
+    kind = required_text(source, "type", path)
     if kind == "base64":
-        media_type = _image_type(_there(source, "media_type", path), f"{path}.media_type")
-        return image_tokens(media_type, _text(source, "data", path))
+        media_type = _image_type(required(source, "media_type", path), f"{path}.media_type")
+        return image_tokens(media_type, required_text(source, "data", path))
     if kind == "url":
-        _text(source, "url", path)
+        required_text(source, "url", path)
     elif kind == "file":
-        _text(source, "file_id", path)
+        required_text(source, "file_id", path)
     else:
         raise wrong_value(f"{path}.type", "one of base64, url, file", kind)
     return image_tokens("", "")
 
 
 def _document(block: Mapping[str, Any], path: str, said: _Said) -> None:
-    source = _object(block, "source", path)
+    source = required_object(block, "source", path)
     where = f"{path}.source"
     for key in ("title", "context"):
         if block.get(key) is not None:
             said.texts.append(any_text(block[key], f"{path}.{key}"))
-    kind = _type(source, where)
+    kind = required_text(source, "type", where)
     if kind == "text":
-        said.texts.append(_text(source, "data", where))
+        said.texts.append(required_text(source, "data", where))
     elif kind == "content":
-        _blocks(_there(source, "content", where), f"{where}.content", said)
+        _blocks(required(source, "content", where), f"{where}.content", said)
     elif kind in ("base64", "url", "file"):
-        _text(source, {"base64": "data", "url": "url", "file": "file_id"}[kind], where)
+        required_text(source, {"base64": "data", "url": "url", "file": "file_id"}[kind], where)
         said.fixed += PDF_TOKENS
     else:
         raise wrong_value(f"{where}.type", "one of base64, text, content, url, file", kind)
-
-
-def _type(block: Mapping[str, Any], path: str) -> str:
-    return _text(block, "type", path)
-
-
-def _there(block: Mapping[str, Any], key: str, path: str) -> Any:
-    value = block.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return value
-
-
-def _text(block: Mapping[str, Any], key: str, path: str) -> str:
-    return any_text(_there(block, key, path), f"{path}.{key}")  # type: ignore[no-any-return]
-
-
-def _object(block: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-    return an_object(_there(block, key, path), f"{path}.{key}")
 
 
 def _json(value: Any) -> str:

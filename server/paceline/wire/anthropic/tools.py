@@ -17,10 +17,11 @@ from paceline.wire.fields import (
     an_object,
     any_text,
     flag,
-    missing,
     name_text,
     one_of,
     read,
+    required,
+    required_object,
     wrong_value,
 )
 
@@ -46,14 +47,10 @@ def parse_choice(value: Any, path: str) -> tuple[ToolChoice, bool]:
         {"type": _choice_type, "name": name_text, "disable_parallel_tool_use": flag},
         path + ".",
     )
-    kind = given.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(given, "type", path)
     parallel = not given.get("disable_parallel_tool_use", False)
     if kind == "tool":
-        if "name" not in given:
-            raise missing(f"{path}.name")
-        return ToolChoice("named", (given["name"],)), parallel
+        return ToolChoice("named", (required(given, "name", path),)), parallel
     if kind == "any":
         return ToolChoice("required"), parallel
     return (ToolChoice("none") if kind == "none" else AUTO), parallel
@@ -74,16 +71,13 @@ def _tool(item: Mapping[str, Any], path: str) -> Tool:
         # A toolset has a server's name in place of its own.
         name = item.get("name") or item.get("mcp_server_name") or kind
         return Tool(name_text(name, f"{path}.name"), kind="builtin", type=kind)
-    if item.get("name") is None:
-        raise missing(f"{path}.name")
-    if item.get("input_schema") is None:
-        raise missing(f"{path}.input_schema")
-    schema = an_object(item["input_schema"], f"{path}.input_schema")
+    name = name_text(required(item, "name", path), f"{path}.name")
+    schema = required_object(item, "input_schema", path)
     if schema.get("type") != "object":
         raise wrong_value(f"{path}.input_schema.type", "object", schema.get("type"))
     described, strict = item.get("description"), item.get("strict")
     return Tool(
-        name_text(item["name"], f"{path}.name"),
+        name,
         schema=schema,
         strict=strict is not None and flag(strict, f"{path}.strict"),
         description="" if described is None else any_text(described, f"{path}.description"),

@@ -24,6 +24,8 @@ from paceline.wire.fields import (
     missing,
     name_text,
     one_of,
+    required,
+    required_text,
     wrong_type,
     wrong_value,
 )
@@ -121,7 +123,7 @@ def parse_item(value: Any, path: str) -> Item:
     if kind == "message":
         return Item(item, _message(item, path))
     if kind == _REFERENCE:
-        name_text(_required(item, "id", path), f"{path}.id")
+        name_text(required(item, "id", path), f"{path}.id")
         return Item({"type": _REFERENCE, "id": item["id"]}, None)
     if kind == TRIGGER:
         return Item(item, None)
@@ -130,16 +132,16 @@ def parse_item(value: Any, path: str) -> Item:
     if kind == "reasoning":
         return Item(item, _reasoning(item, path))
     if kind == "compaction":
-        sealed = any_text(_required(item, "encrypted_content", path), f"{path}.encrypted_content")
+        sealed = required_text(item, "encrypted_content", path)
         # The text is for scripts to match: what came before is in nobody's messages any more.
         return Item(item, Message("developer", COMPACTED, sealed_tokens(sealed)))
     if kind in _CALLS:
         for key in ("call_id", "name", _CALLS[kind]):
-            any_text(_required(item, key, path), f"{path}.{key}")
+            required_text(item, key, path)
         return Item(item, Message("assistant", f"{item['name']}\n{item[_CALLS[kind]]}"))
     texts: list[str] = []
     if kind in _OUTPUTS:
-        output = _required(item, "output", path)
+        output = required(item, "output", path)
         fixed = _content(output, f"{path}.output", texts)
         return Item(item, Message("tool", "\n".join(texts), fixed))
     fixed = sum(_gather(v, texts) for key, v in item.items() if key not in _SILENT)
@@ -157,8 +159,8 @@ def is_reference(item: Item) -> bool:
 
 
 def _message(item: Mapping[str, Any], path: str) -> Message:
-    role = _role(_required(item, "role", path), f"{path}.role")
-    content = _required(item, "content", path)
+    role = _role(required(item, "role", path), f"{path}.role")
+    content = required(item, "content", path)
     if isinstance(content, str):
         return Message(role, content)
     texts: list[str] = []
@@ -190,12 +192,12 @@ def _content(content: Any, path: str, texts: list[str]) -> int:
     for i, value in enumerate(content):
         where = f"{path}[{i}]"
         part = an_object(value, where)
-        kind = _required(part, "type", where)
+        kind = required(part, "type", where)
         if not isinstance(kind, str):
             raise wrong_type(f"{where}.type", "a string", kind)
         key = _PART_TEXTS.get(kind)
         if key is not None:
-            texts.append(any_text(_required(part, key, where), f"{where}.{key}"))
+            texts.append(required_text(part, key, where))
         elif kind in ("input_image", "computer_screenshot"):
             fixed += _image(part, where)
         elif kind == "input_file":
@@ -314,10 +316,3 @@ def _listed_part(part: Mapping[str, Any], role: str) -> dict[str, Any]:
     elif shown["type"] == "input_image":
         shown["detail"] = shown.get("detail") or "auto"
     return shown
-
-
-def _required(item: Mapping[str, Any], key: str, path: str) -> Any:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return value

@@ -24,6 +24,8 @@ from paceline.wire.fields import (
     number,
     one_of,
     read,
+    required,
+    required_text,
     table,
     text,
     unknown_fields,
@@ -285,11 +287,8 @@ def _shown(body: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _conversation(value: Any, path: str) -> str:
     if isinstance(value, str):
-        return name_text(value, path)  # type: ignore[no-any-return]
-    found = an_object(value, path).get("id")
-    if found is None:
-        raise missing(f"{path}.id")
-    return name_text(found, f"{path}.id")  # type: ignore[no-any-return]
+        return name_text(value, path)
+    return name_text(required(an_object(value, path), "id", path), f"{path}.id")
 
 
 def _text(value: Any, path: str) -> tuple[OutputFormat | None, str | None]:
@@ -316,10 +315,7 @@ def _choice(value: Any, path: str) -> Any:
 def _management(value: Any, path: str) -> None:
     for i, item in enumerate(an_array(value, path)):
         where = f"{path}[{i}]"
-        given = an_object(item, where)
-        if given.get("type") is None:
-            raise missing(f"{where}.type")
-        any_text(given["type"], f"{where}.type")
+        required_text(an_object(item, where), "type", where)
 
 
 _verbosity = one_of("low", "medium", "high")

@@ -12,9 +12,10 @@ from paceline.wire.fields import (
     an_object,
     any_text,
     flag,
-    missing,
     name_text,
     one_of,
+    required,
+    required_object,
     text,
     wrong_type,
     wrong_value,
@@ -52,9 +53,7 @@ def parse_tools(value: Any, path: str) -> tuple[Tool, ...]:
 
 
 def _tool(tool: Mapping[str, Any], path: str, namespace: str, found: list[Tool]) -> None:
-    kind = tool.get("type")
-    if kind is None:
-        raise missing(f"{path}.type")
+    kind = required(tool, "type", path)
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "a string", kind)
     if kind == "function":
@@ -62,22 +61,22 @@ def _tool(tool: Mapping[str, Any], path: str, namespace: str, found: list[Tool])
     elif kind == "custom":
         found.append(_custom(tool, path, namespace))
     elif kind == "namespace" and not namespace:
-        name = _tool_name(_required(tool, "name", path), f"{path}.name")
-        inside = an_array(_required(tool, "tools", path), f"{path}.tools")
+        name = _tool_name(required(tool, "name", path), f"{path}.name")
+        inside = an_array(required(tool, "tools", path), f"{path}.tools")
         for i, item in enumerate(inside):
             where = f"{path}.tools[{i}]"
             _tool(an_object(item, where), where, name, found)
     elif kind in BUILTIN or kind.startswith(_DATED):
-        name = tool.get("server_label") if kind == "mcp" else None
+        name = kind
         if kind == "mcp":
-            name = _tool_name(_required(tool, "server_label", path), f"{path}.server_label")
-        found.append(Tool(name or kind, "builtin", type=kind, namespace=namespace))
+            name = _tool_name(required(tool, "server_label", path), f"{path}.server_label")
+        found.append(Tool(name, "builtin", type=kind, namespace=namespace))
     else:
         raise wrong_value(f"{path}.type", "a known type of tool", kind)
 
 
 def _function(tool: Mapping[str, Any], path: str, namespace: str) -> Tool:
-    name = _tool_name(_required(tool, "name", path), f"{path}.name")
+    name = _tool_name(required(tool, "name", path), f"{path}.name")
     schema = tool.get("parameters")
     if schema is not None:
         schema = an_object(schema, f"{path}.parameters")
@@ -92,14 +91,14 @@ def _function(tool: Mapping[str, Any], path: str, namespace: str) -> Tool:
 
 
 def _custom(tool: Mapping[str, Any], path: str, namespace: str) -> Tool:
-    name = _tool_name(_required(tool, "name", path), f"{path}.name")
+    name = _tool_name(required(tool, "name", path), f"{path}.name")
     grammar = ""
     form = tool.get("format")
     if form is not None:
         form = an_object(form, f"{path}.format")
         if form.get("type") == "grammar":
-            _syntax(_required(form, "syntax", f"{path}.format"), f"{path}.format.syntax")
-            definition = _required(form, "definition", f"{path}.format")
+            _syntax(required(form, "syntax", f"{path}.format"), f"{path}.format.syntax")
+            definition = required(form, "definition", f"{path}.format")
             grammar = any_text(definition, f"{path}.format.definition")
     return Tool(
         name,
@@ -136,12 +135,12 @@ def parse_tool_choice(value: Any, path: str, tools: tuple[Tool, ...]) -> ToolCho
             raise invalid(path, f"{path} is required, but there are no tools.")
         return ToolChoice(mode)
     choice = an_object(value, path)
-    kind = _required(choice, "type", path)
+    kind = required(choice, "type", path)
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "a string", kind)
     if kind == "allowed_tools":
-        mode = _allowed_mode(_required(choice, "mode", path), f"{path}.mode")
-        allowed = an_array(_required(choice, "tools", path), f"{path}.tools")
+        mode = _allowed_mode(required(choice, "mode", path), f"{path}.mode")
+        allowed = an_array(required(choice, "tools", path), f"{path}.tools")
         names = tuple(
             _offered(an_object(tool, f"{path}.tools[{i}]"), f"{path}.tools[{i}]", tools)
             for i, tool in enumerate(allowed)
@@ -158,10 +157,10 @@ def _offered(choice: Mapping[str, Any], path: str, tools: tuple[Tool, ...]) -> s
     """The name of the offered tool that a choice means."""
     kind = choice.get("type")
     if kind in ("function", "custom"):
-        name, where = name_text(_required(choice, "name", path), f"{path}.name"), f"{path}.name"
+        name, where = name_text(required(choice, "name", path), f"{path}.name"), f"{path}.name"
         fits = [tool for tool in tools if tool.type == kind and tool.name == name]
     elif kind == "mcp":
-        label = _required(choice, "server_label", path)
+        label = required(choice, "server_label", path)
         name, where = name_text(label, f"{path}.server_label"), f"{path}.server_label"
         fits = [tool for tool in tools if tool.type == kind and tool.name == name]
     else:
@@ -177,7 +176,7 @@ def _offered(choice: Mapping[str, Any], path: str, tools: tuple[Tool, ...]) -> s
 def parse_format(value: Any, path: str) -> OutputFormat | None:
     """The form asked for; None for free text. Raises ApiError."""
     form = an_object(value, path)
-    kind = _required(form, "type", path)
+    kind = required(form, "type", path)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -187,17 +186,10 @@ def parse_format(value: Any, path: str) -> OutputFormat | None:
     strict = form.get("strict")
     return OutputFormat(
         "json_schema",
-        an_object(_required(form, "schema", path), f"{path}.schema"),
-        name=_format_name(_required(form, "name", path), f"{path}.name"),
+        required_object(form, "schema", path),
+        name=_format_name(required(form, "name", path), f"{path}.name"),
         strict=False if strict is None else flag(strict, f"{path}.strict"),
     )
 
 
 _format_name = text(1, 64)
-
-
-def _required(item: Mapping[str, Any], key: str, path: str) -> Any:
-    value = item.get(key)
-    if value is None:
-        raise missing(f"{path}.{key}")
-    return value
