@@ -15,7 +15,7 @@ from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.profile import SERVED_AS, Profile
-from paceline.core.request import ChatPrompt, GenerationRequest, TextPrompt, TokenPrompt
+from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
 from paceline.runtime.clock import Clock
 from paceline.runtime.logprobs import LogprobSource
@@ -316,10 +316,6 @@ class LiveEngine:
             ttft_ns=round(ttft_ms * NS_PER_MS),
             step_ns=step_ms * NS_PER_MS,
         )
-
-    def count_prompt(self, prompt: TextPrompt | TokenPrompt) -> int:
-        """Tokens of a bare prompt."""
-        return self.counter.measure(prompt).tokens
 
     # -- gauges --------------------------------------------------------------------------------
 

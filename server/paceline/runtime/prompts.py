@@ -130,10 +130,6 @@ class PromptCounter:
         """The number of tokens of a bare text."""
         return self.measure(TextPrompt(text)).tokens
 
-    async def count_async(self, text: str) -> int:
-        """`count`, off the event loop for a long text."""
-        return (await self.measure_async(TextPrompt(text))).tokens
-
     def ids(self, text: str) -> array[int]:
         """The token ids of a text, from memory where a message had it."""
         key = _key(text)

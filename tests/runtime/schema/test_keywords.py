@@ -10,7 +10,7 @@ from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 from jsonschema.validators import validator_for
 
 from paceline.runtime.schema import SchemaCache, SchemaError, compile_schema
-from paceline.runtime.schema.jsontypes import equal
+from paceline.runtime.schema.jsontypes import canonical
 
 S, I = {"type": "string"}, {"type": "integer"}
 D4, D7 = Draft4Validator.META_SCHEMA["id"], Draft7Validator.META_SCHEMA["$id"]
@@ -212,8 +212,8 @@ def test_the_cache_knows_a_schema_by_its_content() -> None:
 
 
 def test_json_equality() -> None:
-    assert equal(1, 1.0)
-    assert not equal(1, True)
-    assert not equal("1", 1)
-    assert equal({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]})
-    assert not equal([1, 2], [2, 1])
+    assert canonical(1) == canonical(1.0)
+    assert canonical(1) != canonical(True)
+    assert canonical("1") != canonical(1)
+    assert canonical({"a": [1, {"b": None}]}) == canonical({"a": [1.0, {"b": None}]})
+    assert canonical([1, 2]) != canonical([2, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
@@ -40,7 +39,7 @@ def string_from(pattern: str, key: int, low: int = 0, high: int | None = None) -
     compiled = compile_pattern(pattern)
     tree = _tree(compiled.pattern)
     for attempt in range(12):
-        walk = _Walk(mix64(key + attempt), low, attempt, compiled.flags)
+        walk = _Walk(mix64(key + attempt), low, attempt)
         text = walk.items(tree)
         text = _fit(text, pattern, low, key + attempt)
         if len(text) >= low and (high is None or len(text) <= high) and compiled.search(text):
@@ -74,11 +73,10 @@ def _fit(text: str, pattern: str, low: int, key: int) -> str:
 class _Walk:
     """One way through a pattern; `attempt` makes later ways longer and more various."""
 
-    def __init__(self, key: int, low: int, attempt: int, flags: int) -> None:
+    def __init__(self, key: int, low: int, attempt: int) -> None:
         self._key = key
         self._low = low
         self._attempt = attempt
-        self._ascii_space = bool(flags & re.ASCII)
         self._groups: dict[int, str] = {}
         self._length = 0
 

@@ -44,11 +44,6 @@ def canonical(value: Any) -> Any:
     return ("s", value)
 
 
-def equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values."""
-    return bool(canonical(a) == canonical(b))
-
-
 def unique(values: Iterable[Any]) -> bool:
     """Whether no two of the values are equal."""
     seen = set()
