@@ -61,8 +61,8 @@ class Cutter(Protocol):
         ...
 
 
-class TextCutter:
-    """Cuts runs of tokens with one join each; an event is `before`, its text, and `after`."""
+class GroupCutter:
+    """What cutting a channel whose tokens need no event of their own starts from."""
 
     __slots__ = ("_after", "_before", "_between", "_dense", "_escaped", "_length", "_per_event")
 
@@ -74,6 +74,25 @@ class TextCutter:
         self._before = before
         self._after = after
         self._between = after + before
+
+    def _groups(self, start: int, stop: int) -> list[bytes]:
+        """The texts of the groups whose last token is one of start..stop."""
+        size = self._per_event
+        start -= start % size
+        if stop < self._length:
+            stop -= stop % size
+        texts = self._escaped(start, stop) if start < stop else []
+        return [b"".join(texts[i : i + size]) for i in range(0, len(texts), size)]
+
+    def rest(self) -> bytes:
+        """Nothing: the last token took everything with it."""
+        return b""
+
+
+class TextCutter(GroupCutter):
+    """Cuts runs of tokens with one join each; an event is `before`, its text, and `after`."""
+
+    __slots__ = ()
 
     def cut(self, start: int, stop: int) -> bytes:
         """The events whose last token is one of start..stop."""
@@ -88,18 +107,6 @@ class TextCutter:
         if not texts:
             return b""
         return self._before + self._between.join(texts) + self._after
-
-    def _groups(self, start: int, stop: int) -> list[bytes]:
-        size = self._per_event
-        start -= start % size
-        if stop < self._length:
-            stop -= stop % size
-        texts = self._escaped(start, stop) if start < stop else []
-        return [b"".join(texts[i : i + size]) for i in range(0, len(texts), size)]
-
-    def rest(self) -> bytes:
-        """Nothing: the last token took everything with it."""
-        return b""
 
 
 class PlainCutter(TextCutter):
@@ -116,33 +123,16 @@ LogprobsJson = Callable[[int, int, list[bytes]], bytes]
 """Tokens start..stop and their escaped texts -> their log probabilities as JSON."""
 
 
-class DetailedCutter:
-    """Cuts event by event.
+class EventCutter:
+    """Cuts event by event, for what differs in each; a dialect says how one is written.
 
-    Silent tokens' log probabilities travel with the next text, those of the last ones (a stop
-    string's, say) in an event without text, so that there is one entry a token.
-
-    `tokens_before` are the choice's tokens in front of this channel, for the running usage.
+    What silent tokens have to tell travels with the next text, that of the last ones (a stop
+    string's, say) in an event without text, so that no token's is lost.
     """
 
-    def __init__(
-        self,
-        pieces: Pieces,
-        frame: Frame,
-        per_event: int,
-        *,
-        logprobs: LogprobsJson | None,
-        running: RunningUsage | None,
-        slot: int,
-        tokens_before: int,
-    ) -> None:
+    def __init__(self, pieces: Pieces, per_event: int) -> None:
         self._pieces = pieces
-        self._frame = frame
         self._per_event = per_event
-        self._logprobs = logprobs
-        self._running = running
-        self._slot = slot
-        self._tokens_before = tokens_before
         self._next = 0
 
     def cut(self, start: int, stop: int) -> bytes:
@@ -166,17 +156,50 @@ class DetailedCutter:
         self._next = begin
         return b"".join(events)
 
+    def rest(self) -> bytes:
+        """The event of trailing tokens without text, where there are any."""
+        begin, end = self._next, len(self._pieces)
+        if begin >= end:
+            return b""
+        self._next = end
+        return self._event(begin, end, b"", [b""] * (end - begin))
+
+    def _event(self, begin: int, end: int, text: bytes, run: list[bytes]) -> bytes:
+        """The event of tokens begin..end, whose texts are `run` and together `text`."""
+        raise NotImplementedError
+
+
+class DetailedCutter(EventCutter):
+    """Events with log probabilities, running usage, or both.
+
+    `tokens_before` are the choice's tokens in front of this channel, for the running usage.
+    """
+
+    def __init__(
+        self,
+        pieces: Pieces,
+        frame: Frame,
+        per_event: int,
+        *,
+        logprobs: LogprobsJson | None,
+        running: RunningUsage | None,
+        slot: int,
+        tokens_before: int,
+    ) -> None:
+        super().__init__(pieces, per_event)
+        self._frame = frame
+        self._logprobs = logprobs
+        self._running = running
+        self._slot = slot
+        self._tokens_before = tokens_before
+
+    def rest(self) -> bytes:
+        """The log probabilities of trailing tokens without text."""
+        return b"" if self._logprobs is None else super().rest()
+
     def _event(self, begin: int, end: int, text: bytes, run: list[bytes]) -> bytes:
         logprobs = b"null" if self._logprobs is None else self._logprobs(begin, end, run)
         usage = None
         if self._running is not None:
             usage = self._running.advance(self._slot, self._tokens_before + end)
         return self._frame.event(text, logprobs, usage)
-
-    def rest(self) -> bytes:
-        """The log probabilities of trailing tokens without text."""
-        begin, end = self._next, len(self._pieces)
-        if self._logprobs is None or begin >= end:
-            return b""
-        self._next = end
-        return self._event(begin, end, b"", [b""] * (end - begin))

@@ -7,9 +7,10 @@ concatenation of its number and its text, with both taken from tables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from paceline.core.plan import Pieces
+from paceline.wire.cutter import EventCutter, GroupCutter
 from paceline.wire.jsonbytes import json_bytes
 
 SEPARATOR = b"\n"
@@ -68,43 +69,21 @@ class Numbers:
         return taken
 
 
-class Deltas(Protocol):
-    """Cuts one channel's tokens into delta events."""
+class PlainDeltas(GroupCutter):
+    """Deltas that differ in number and text alone; one without text takes no number."""
 
-    def cut(self, start: int, stop: int) -> bytes:
-        """The events whose last token is one of start..stop; runs come in order."""
-        ...
-
-    def rest(self) -> bytes:
-        """What is left to say after the last token."""
-        ...
-
-
-class PlainDeltas:
-    """Deltas that differ in number and text alone.
-
-    Groups of `per_event` tokens count from the channel's first; one whose tokens release no text
-    makes no event and takes no number.
-    """
-
-    __slots__ = ("_after", "_before", "_between", "_dense", "_escaped", "_length", "_n", "_size")
+    __slots__ = ("_n",)
 
     def __init__(
         self, pieces: Pieces, before: bytes, after: bytes, per_event: int, numbers: Numbers
     ) -> None:
         """`before` ends with `"sequence_number":`; `after` begins with the text's quote."""
-        self._escaped = pieces.escaped
-        self._length = len(pieces)
-        self._dense = pieces.dense
-        self._size = per_event
-        self._before = before
-        self._after = after
-        self._between = after + before
+        super().__init__(pieces, before, after, per_event)
         self._n = numbers
 
     def cut(self, start: int, stop: int) -> bytes:
         """The events whose last token is one of start..stop."""
-        if self._size == 1:
+        if self._per_event == 1:
             texts = self._escaped(start, stop)
         else:
             texts = self._groups(start, stop)
@@ -128,25 +107,9 @@ class PlainDeltas:
         parts[2::3] = texts
         return b"".join(parts) + self._after
 
-    def _groups(self, start: int, stop: int) -> list[bytes]:
-        size = self._size
-        start -= start % size
-        if stop < self._length:
-            stop -= stop % size
-        texts = self._escaped(start, stop) if start < stop else []
-        return [b"".join(texts[i : i + size]) for i in range(0, len(texts), size)]
 
-    def rest(self) -> bytes:
-        """Nothing: the last token took everything with it."""
-        return b""
-
-
-class DetailedDeltas:
-    """Deltas with log probabilities, one event at a time.
-
-    Silent tokens' entries travel with the next text, those of the last ones in an event without
-    text, so that there is one entry a token.
-    """
+class DetailedDeltas(EventCutter):
+    """Deltas with log probabilities, one entry a token."""
 
     def __init__(
         self,
@@ -159,36 +122,13 @@ class DetailedDeltas:
         logprobs: Callable[[int, int], bytes],
     ) -> None:
         """`after` follows the array of log probabilities."""
-        self._pieces = pieces
+        super().__init__(pieces, per_event)
         self._before = before
         self._after = after
-        self._size = per_event
         self._n = numbers
         self._logprobs = logprobs
-        self._next = 0
 
-    def cut(self, start: int, stop: int) -> bytes:
-        """The events whose last token is one of start..stop."""
-        length = len(self._pieces)
-        if stop < length:
-            stop -= stop % self._size
-        first = begin = self._next
-        if stop <= first:
-            return b""
-        texts = self._pieces.escaped(first, stop)
-        events = []
-        # Groups count from the channel's first token, wherever the last event ended.
-        end = first - first % self._size
-        while end < stop:
-            end = min(end + self._size, stop)
-            text = b"".join(texts[begin - first : end - first])
-            if text:
-                events.append(self._event(begin, end, text))
-                begin = end
-        self._next = begin
-        return b"".join(events)
-
-    def _event(self, begin: int, end: int, text: bytes) -> bytes:
+    def _event(self, begin: int, end: int, text: bytes, run: list[bytes]) -> bytes:
         return b'%b%d,"delta":"%b","logprobs":%b%b' % (
             self._before,
             self._n.take(),
@@ -196,11 +136,3 @@ class DetailedDeltas:
             self._logprobs(begin, end),
             self._after,
         )
-
-    def rest(self) -> bytes:
-        """The entries of trailing tokens without text."""
-        begin, end = self._next, len(self._pieces)
-        if begin >= end:
-            return b""
-        self._next = end
-        return self._event(begin, end, b"")

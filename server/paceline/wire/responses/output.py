@@ -10,15 +10,10 @@ from typing import Any
 
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Pieces
+from paceline.wire.cutter import Cutter
 from paceline.wire.head import LogprobsFn
 from paceline.wire.jsonbytes import inner, json_bytes
-from paceline.wire.responses.events import (
-    Deltas,
-    DetailedDeltas,
-    Framing,
-    Numbers,
-    PlainDeltas,
-)
+from paceline.wire.responses.events import DetailedDeltas, Framing, Numbers, PlainDeltas
 from paceline.wire.responses.items import seal
 
 Status = bytes
@@ -46,7 +41,7 @@ class Writer:
             self.framing.end,
         )
 
-    def deltas(self, kind: bytes, inside: bytes, pieces: Pieces, tail: bytes = b"") -> Deltas:
+    def deltas(self, kind: bytes, inside: bytes, pieces: Pieces, tail: bytes = b"") -> PlainDeltas:
         """The deltas of one channel; `tail` follows the text."""
         return PlainDeltas(
             pieces,
@@ -197,7 +192,7 @@ class MessageItem(OutputItem):
         self._whole: bytes | None = None
         self._part = self.place + b',"content_index":0'
         kind, pieces = b"response.output_text.delta", choice.pieces
-        self._deltas: Deltas
+        self._deltas: Cutter
         if logprobs is None:
             self._deltas = writer.deltas(kind, self._part, pieces, b',"logprobs":[]')
         else:
