@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from paceline.core.plan import CallPlan, ChoicePlan, Plan
 from paceline.wire.chat_tools import LEGACY
-from paceline.wire.choice import Choice
-from paceline.wire.cutter import Cutter, DetailedCutter, Frame, LogprobsJson, PlainCutter
+from paceline.wire.choice import Choice, ChoiceParts
+from paceline.wire.cutter import Cutter, DetailedCutter, Frame, PlainCutter
 from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.parts import spans
-from paceline.wire.usage import RunningUsage
 
 
 def finish_reason(plan: Plan, choice: ChoicePlan) -> bytes:
@@ -62,33 +61,11 @@ class CallingChoice(Choice):
     `delta` is a chunk up to the inside of its delta; `after` what follows the log probabilities.
     """
 
-    def __init__(
-        self,
-        plan: ChoicePlan,
-        *,
-        slot: int,
-        frame: Frame,
-        finish: bytes,
-        per_event: int,
-        delta: bytes,
-        after: bytes,
-        reasoning: Frame | None = None,
-        logprobs: LogprobsJson | None = None,
-        running: RunningUsage | None = None,
-    ) -> None:
-        super().__init__(
-            plan,
-            slot=slot,
-            frame=frame,
-            finish=finish,
-            per_event=per_event,
-            reasoning=reasoning,
-            logprobs=logprobs,
-            running=running,
-        )
+    def __init__(self, plan: ChoicePlan, parts: ChoiceParts, delta: bytes, after: bytes) -> None:
+        super().__init__(plan, parts)
         self._delta = delta
         self._after = after
-        self._per_event = per_event
+        self._per_event = parts.per_event
         content = b'""' if len(plan.pieces) else b"null"
         self._role = b'%b"role":"assistant","content":%b,"refusal":null},"logprobs":null%b' % (
             delta,

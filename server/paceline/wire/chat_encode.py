@@ -9,7 +9,7 @@ from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
 from paceline.wire.chat_calls import CallingChoice, finish_reason, whole_calls
-from paceline.wire.choice import Choice
+from paceline.wire.choice import Choice, ChoiceParts
 from paceline.wire.cutter import Frame, LogprobsJson
 from paceline.wire.head import Head, LogprobsFn
 from paceline.wire.jsonbytes import json_bytes
@@ -53,42 +53,27 @@ class ChatStream(Stream):
             )
             shown = Frame(delta + b'"content":"', b'"},"logprobs":', after, self._usage_key)
             chances = None if wanted is None else _chunk_logprobs(wanted, choice)
-            if choice.calls:
-                self.choices.append(
-                    CallingChoice(
-                        choice,
-                        slot=slot,
-                        frame=shown,
-                        finish=finish,
-                        per_event=tokens_per_chunk,
-                        delta=delta,
-                        after=after,
-                        reasoning=thinking,
-                        logprobs=chances,
-                        running=self._running,
-                    )
-                )
-                continue
+            parts = ChoiceParts(
+                slot=slot,
+                frame=shown,
+                finish=finish,
+                per_event=tokens_per_chunk,
+                reasoning=thinking,
+                logprobs=chances,
+                running=self._running,
+            )
             self.choices.append(
-                _ChatChoice(
-                    role,
-                    choice,
-                    slot=slot,
-                    frame=shown,
-                    finish=finish,
-                    per_event=tokens_per_chunk,
-                    reasoning=thinking,
-                    logprobs=chances,
-                    running=self._running,
-                )
+                CallingChoice(choice, parts, delta, after)
+                if choice.calls
+                else _ChatChoice(choice, parts, role)
             )
 
 
 class _ChatChoice(Choice):
     """A choice that opens with the chunk that names the role."""
 
-    def __init__(self, role: bytes, plan: ChoicePlan, **parts: Any) -> None:
-        super().__init__(plan, **parts)
+    def __init__(self, plan: ChoicePlan, parts: ChoiceParts, role: bytes) -> None:
+        super().__init__(plan, parts)
         self._role = role
 
     def open(self, events: bytes, usage: bytes) -> bytes:

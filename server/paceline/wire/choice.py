@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paceline.core.plan import ChoicePlan
 from paceline.wire.cutter import Cutter, DetailedCutter, Frame, LogprobsJson, PlainCutter
 from paceline.wire.usage import RunningUsage
 
 
-class Choice:
-    """The ChoiceEncoder of both dialects; `open` is where they differ.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceParts:
+    """What a dialect makes a choice's events of.
 
     `frame` is an event of visible text, `reasoning` one of shown reasoning (None: hidden);
     `finish` is the choice's last event as far as its usage. `slot` is the choice's place in the
-    stream, for the running usage.
+    stream, for the running usage. An event holds `per_event` tokens.
     """
 
-    def __init__(
-        self,
-        plan: ChoicePlan,
-        *,
-        slot: int,
-        frame: Frame,
-        finish: bytes,
-        per_event: int,
-        reasoning: Frame | None = None,
-        logprobs: LogprobsJson | None = None,
-        running: RunningUsage | None = None,
-    ) -> None:
+    slot: int
+    frame: Frame
+    finish: bytes
+    per_event: int
+    reasoning: Frame | None = None
+    logprobs: LogprobsJson | None = None
+    running: RunningUsage | None = None
+
+
+class Choice:
+    """The ChoiceEncoder of both dialects; `open` is where they differ."""
+
+    def __init__(self, plan: ChoicePlan, parts: ChoiceParts) -> None:
+        frame, reasoning, running = parts.frame, parts.reasoning, parts.running
+        slot, per_event, logprobs = parts.slot, parts.per_event, parts.logprobs
         self._plan = plan
         self._slot = slot
         self._frame = frame
-        self._finish = finish
+        self._finish = parts.finish
         self._running = running
         self._hidden = plan.reasoning_tokens
         self._opened = False

@@ -6,14 +6,12 @@ the openai package's type (one for whole answers and chunks) doesn't say so.
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from paceline.core.plan import ChoicePlan, Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
-from paceline.wire.choice import Choice
+from paceline.wire.choice import Choice, ChoiceParts
 from paceline.wire.cutter import Frame
 from paceline.wire.head import Head, LogprobsFn
 from paceline.wire.jsonbytes import inner, json_bytes
@@ -42,28 +40,23 @@ class CompletionStream(Stream):
         for slot, choice in enumerate(plan.choices):
             before = b'%b"choices":[{"index":%d,"text":"' % (opening, choice.index)
             echo = _echo(plan, choice)
-            self.choices.append(
-                _CompletionChoice(
-                    inner(echo) if echo else b"",
-                    choice,
-                    slot=slot,
-                    frame=Frame(
-                        before, b'","logprobs":', b',"finish_reason":null}]', self._usage_key
-                    ),
-                    finish=b'%b","logprobs":null,"finish_reason":"%b"}]'
-                    % (before, choice.finish_reason.encode()),
-                    per_event=tokens_per_chunk,
-                    logprobs=None if wanted is None else _LegacyLogprobs(wanted, choice, len(echo)),
-                    running=self._running,
-                )
+            parts = ChoiceParts(
+                slot=slot,
+                frame=Frame(before, b'","logprobs":', b',"finish_reason":null}]', self._usage_key),
+                finish=b'%b","logprobs":null,"finish_reason":"%b"}]'
+                % (before, choice.finish_reason.encode()),
+                per_event=tokens_per_chunk,
+                logprobs=None if wanted is None else _LegacyLogprobs(wanted, choice, len(echo)),
+                running=self._running,
             )
+            self.choices.append(_CompletionChoice(choice, parts, inner(echo) if echo else b""))
 
 
 class _CompletionChoice(Choice):
     """A choice that opens with the prompt, where it is echoed."""
 
-    def __init__(self, echo: bytes, plan: ChoicePlan, **parts: Any) -> None:
-        super().__init__(plan, **parts)
+    def __init__(self, plan: ChoicePlan, parts: ChoiceParts, echo: bytes) -> None:
+        super().__init__(plan, parts)
         self._echo = echo
 
     def open(self, events: bytes, usage: bytes) -> bytes:
