@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import assume, given, settings
@@ -119,6 +120,40 @@ def test_repeated_nothings_end() -> None:
             compile_pattern(pattern)
     assert string_from("(?:(?:){99}){99}x", 1) == "x"
     assert string_from("(?:a?){500}", 1, 3) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^(a|b|ab)*c$", "ab" * 3_000),
+        (r"^(\w+\s?)*\.$", "word " * 4_000 + "!"),
+        (r"(x*)*(x*)*(x*)*y", "x" * 20_000),
+        (r"a*b", "a" * 300_000),
+        (r"^(?:(.+)+)+\1$", "ab" * 30 + "c"),
+    ],
+)
+def test_a_search_ends_in_time(pattern: str, text: str) -> None:
+    begun = time.process_time()
+    try:
+        found = compile_pattern(pattern).search(text)
+    except SchemaError:
+        found = False
+    assert not found
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("^a+{e}$", "aa{e}", "aab"),
+        ("^x*{i<=1}$", "x{i<=1}", "xy"),
+        ("^(?:[{]+){2}$", "{{", "a"),
+        ("^x*\\{d}$", "x{d}", "x"),
+    ],
+)
+def test_braces_ask_for_no_likeness(pattern: str, yes: str, no: str) -> None:
+    assert bool(re.search(pattern, yes)) == compile_pattern(pattern).search(yes)
+    assert bool(re.search(pattern, no)) == compile_pattern(pattern).search(no)
 
 
 def test_a_pattern_that_nothing_matches() -> None:

@@ -1,4 +1,9 @@
-"""Regular expressions of schemas (ECMA-262's) in Python's terms."""
+"""Regular expressions of schemas (ECMA-262's) in Python's terms.
+
+A caller writes both the pattern and the text that is held against it, and Python's `re` can take
+longer than the world will last over forty characters, with the whole process waiting. So patterns
+that repeat something are matched by the package `regex`, which gives up when its time is over.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,16 @@ from typing import Any
 from paceline.runtime.schema.errors import SchemaError
 
 _parser: Any = import_module("re._parser")
+_timed: Any = import_module("regex")
 
 MAX_PATTERN = 4_000
 """Characters a pattern may have."""
 
 MAX_STEPS = 100_000
 """Characters that a pattern may ask for at least, and repeats of nothing."""
+
+SEARCH_S = 0.01
+"""Seconds of the processor's time that one search may take."""
 
 REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
 UNBOUNDED: int = int(_parser.MAXREPEAT)
@@ -54,8 +63,61 @@ _TOKEN = re.compile(
 # What a backslash may stand before in Python; elsewhere ECMA reads the character itself.
 _ESCAPES = frozenset("0123456789abBdDfnrsStvwWxu")
 
+# What `re` reads as a brace, and `regex` as the beginning of an approximate match.
+_BRACE = re.compile(r"\\N\{[^}]*\}|\\[\s\S]|(\{)(?!\d|,)")
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
+
+class Pattern:
+    """A pattern that a text can be held against; `pattern` is its text in Python's syntax."""
+
+    __slots__ = ("_compiled", "_patient", "pattern")
+
+    def __init__(self, pattern: str) -> None:
+        """Raises re.error where Python can't read the pattern."""
+        self.pattern = pattern
+        self._compiled: Any = re.compile(pattern)
+        self._patient = not _repeats(parse(pattern))
+        if not self._patient:
+            self._compiled = _compile_timed(pattern)
+
+    def search(self, text: str) -> bool:
+        """Whether it matches anywhere. Raises SchemaError where that takes too long to tell."""
+        if self._patient:
+            return self._compiled.search(text) is not None
+        try:
+            return self._compiled.search(text, timeout=SEARCH_S) is not None
+        except TimeoutError:
+            shown = f"{self.pattern!r:.100}"
+            raise SchemaError(f"the pattern {shown} takes too long to match") from None
+
+
+def _compile_timed(pattern: str) -> Any:
+    try:
+        return _timed.compile(
+            _BRACE.sub(lambda found: r"\{" if found[1] else found[0], pattern), cache_pattern=False
+        )
+    except _timed.error as error:
+        raise re.error(str(error)) from None
+
+
+def _repeats(tree: Any) -> bool:
+    """Whether anything in a pattern may come more or less often."""
+    return any(
+        (str(op) in REPEATS and argument[0] != argument[1]) or any(map(_repeats, _inside(argument)))
+        for op, argument in tree
+    )
+
+
+def _inside(argument: Any) -> list[Any]:
+    """The trees below a node, however they lie in its argument."""
+    if isinstance(argument, _parser.SubPattern):
+        return [argument]
+    if isinstance(argument, list | tuple):
+        return [tree for item in argument for tree in _inside(item)]
+    return []
+
+
+def compile_pattern(pattern: str) -> Pattern:
     """The Python pattern that matches the same strings. Raises SchemaError."""
     found = _compile(pattern)
     if isinstance(found, str):
@@ -64,7 +126,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=4096)
-def _compile(pattern: str) -> re.Pattern[str] | str:
+def _compile(pattern: str) -> Pattern | str:
     if len(pattern) > MAX_PATTERN:
         return f"a pattern of {len(pattern)} characters is more than {MAX_PATTERN}"
     # Where Python reads the pattern as it stands, that is what it means: other validators in
@@ -75,7 +137,7 @@ def _compile(pattern: str) -> re.Pattern[str] | str:
             text = read(pattern)
             if least_steps(parse(text)) > MAX_STEPS:
                 return f"the pattern {pattern!r:.100} asks for more than {MAX_STEPS} characters"
-            return re.compile(text)
+            return Pattern(text)
         except (re.error, OverflowError, RecursionError, ValueError) as error:
             problem = str(error)
     return f"the pattern {pattern!r:.100} can't be read: {problem}"
