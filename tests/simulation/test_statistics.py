@@ -19,7 +19,7 @@ from paceline.simulation.lengths import Length, WorkloadError
 from paceline.simulation.prices import Prices, parse_prices
 from paceline.simulation.run import run_closed, run_open
 from paceline.simulation.slo import Slo, parse_slo
-from paceline.simulation.statistics import most_at_once, percentile, summarise
+from paceline.simulation.statistics import most_at_once, summarise
 from tests.simulation.hand import profile
 
 MS = 1_000_000
@@ -151,13 +151,6 @@ def test_the_collector_is_on_again_after_a_failure() -> None:
     with pytest.raises(RuntimeError, match="no more"):
         run_open(profile(), Broken())
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize(
-    ("percent", "value"), [(0, 1.0), (50, 2.5), (90, 3.7), (100, 4.0), (33.333333333333336, 2.0)]
-)
-def test_percentiles_are_interpolated(percent: float, value: float) -> None:
-    assert percentile([1.0, 2.0, 3.0, 4.0], percent) == pytest.approx(value)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=30))

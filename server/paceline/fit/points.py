@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from paceline.core.percentile import percentile
+
 
 class PointsError(ValueError):
     """A file that no measured point can be read from; the message is for people."""
@@ -118,7 +120,4 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     ordered = sorted(values)
     if not ordered:
         return None
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+    return percentile(ordered, 100.0 * q)

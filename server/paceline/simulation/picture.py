@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
+from paceline.core.percentile import percentile
 from paceline.core.profile import Profile
 from paceline.simulation.arrivals import Job, Workload
 from paceline.simulation.chart import Chart, Line, Note, svg_element
 from paceline.simulation.run import Run, first_lengths, run_closed
-from paceline.simulation.statistics import percentile
 
 _BUCKETS = 60
 _MOST_USERS = 8192

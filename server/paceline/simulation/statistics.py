@@ -1,28 +1,18 @@
-"""What a run comes to: distributions, rates, peaks, goodput and cost.
-
-Percentiles are interpolated linearly between ranks, as NumPy does by default.
-"""
+"""What a run comes to: distributions, rates, peaks, goodput and cost."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import floor, fsum
+from math import fsum
 
+from paceline.core.percentile import percentile
 from paceline.simulation.run import Run
 from paceline.simulation.slo import Slo
 
 NS_PER_MS = 1_000_000.0
 NS_PER_S = 1_000_000_000.0
-
-
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The percentile of values in ascending order; there must be one."""
-    place = (len(ordered) - 1) * percent / 100.0
-    below = floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 @dataclass(frozen=True, slots=True)
