@@ -21,6 +21,22 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
+def whole_request(peer: socket.socket) -> bytes:
+    """All of it: a socket that is closed with something unread resets its connection."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += peer.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(
+        int(line.partition(b":")[2])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    )
+    while len(body) < length:
+        body += peer.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
 @contextlib.contextmanager
 def answering(pieces: Sequence[bytes], *, then_wait: bool = False) -> Iterator[EventStream]:
     """A stream that has sent a request to a server which answers with these pieces."""
@@ -31,7 +47,7 @@ def answering(pieces: Sequence[bytes], *, then_wait: bool = False) -> Iterator[E
     def serve() -> None:
         peer, _ = listener.accept()
         with peer:
-            heard.append(peer.recv(65536))
+            heard.append(whole_request(peer))
             for piece in pieces:
                 peer.sendall(piece)
                 time.sleep(0.002)
