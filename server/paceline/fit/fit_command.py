@@ -61,7 +61,7 @@ def fit(
         int, typer.Option(min=32, help="Tokens of each probing answer.")
     ] = 256,
     max_prompt_tokens: Annotated[int, typer.Option(min=256, help="Longest probing prompt.")] = 8000,
-    api_key: Annotated[str, typer.Option(help="The key for it.", envvar="OPENAI_API_KEY")] = "none",
+    api_key: Annotated[str, typer.Option(help="The key for it.")] = "none",
     replicas: Annotated[
         int, typer.Option(min=0, help="Known replicas behind it; 0: found where they show.")
     ] = 0,

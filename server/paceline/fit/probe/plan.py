@@ -180,7 +180,11 @@ class Probe:
         catching_up = math.ceil(prefill_ms / self.seen.step_ms)
         tokens = min(self._tokens // 2 + catching_up, 4 * self._tokens)
         self._told(f"{streams} streams with {prompt} tokens of context")
-        answers = self._endpoint.ask_together(streams, self._words(prompt), tokens)
+        try:
+            answers = self._endpoint.ask_together(streams, self._words(prompt), tokens)
+        except ProbeError as error:
+            self._told(f"so the cost of KV stays unknown: {error}")
+            return
         self._note_decode(streams, answers, prompt)
 
     def _prefill_ms_per_token(self) -> float:
