@@ -97,7 +97,9 @@ def _find(name: str, registry: ProfileRegistry) -> Profile:
     return profile
 
 
-def _plain(value: float | int | bool | str) -> str:
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value)} points"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
