@@ -110,7 +110,9 @@ def _inspection(router: APIRouter, engine: LiveEngine) -> None:
 
     @router.get("/paceline/live", summary="Load and rates, once a second, as events")
     async def live(request: Request) -> EventSourceResponse:
-        return EventSourceResponse(_seconds(engine, request), sep="\n", ping=3600)
+        events = _seconds(engine, request)
+        # Else a server that stops cuts the stream wherever it is; it ends by itself in a second.
+        return EventSourceResponse(events, sep="\n", ping=3600, shutdown_grace_period=1.5)
 
 
 async def _seconds(engine: LiveEngine, request: Request) -> AsyncIterator[bytes]:
