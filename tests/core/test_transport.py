@@ -14,8 +14,8 @@ from paceline.core.profile import (
     ProfileError,
     Tenants,
     WebSocketFactors,
-    parse_profile,
 )
+from paceline.core.profile_document import parse_profile
 from paceline.core.sequence import Sequence
 from paceline.core.steps import FOREVER
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from paceline.core.profile import parse_profile
+from paceline.core.profile_document import parse_profile
 from paceline.runtime.settings import Settings
 from tests.live import PATIENCE_S, Server
 

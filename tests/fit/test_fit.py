@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from paceline.core.profile import Engine, Overhead, Profile, parse_profile
+from paceline.core.profile import Engine, Overhead, Profile
+from paceline.core.profile_document import parse_profile
 from paceline.fit.deployment import Errors, fit_points, held_out
 from paceline.fit.points import Point
 from paceline.fit.predict import predict

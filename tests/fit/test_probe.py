@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from paceline.cli import app
 from paceline.client.stream import BaseUrl
-from paceline.core.profile import Profile, parse_profile
+from paceline.core.profile import Profile
+from paceline.core.profile_document import parse_profile
 from paceline.fit.probe.endpoint import Endpoint, ProbeError
 from paceline.fit.probe.plan import Probe
 from tests.live import Server

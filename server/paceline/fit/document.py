@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.core.overhead import Site
-from paceline.core.profile import Profile, parse_profile
+from paceline.core.profile import Profile
+from paceline.core.profile_document import parse_profile
 from paceline.fit.estimate import coefficients
 from paceline.fit.loop import CHUNK
 from paceline.fit.points import Point

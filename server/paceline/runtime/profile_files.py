@@ -22,8 +22,8 @@ from paceline.core.profile import (
     Profile,
     ProfileError,
     Source,
-    parse_profile,
 )
+from paceline.core.profile_document import parse_profile
 
 MAX_FLAT_RATE = 1e6
 """Fastest `flat-RATE`, in tokens a second."""
