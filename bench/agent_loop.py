@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
 
 HOST = "127.0.0.1"
-SERVER_CPU, CLIENT_CPU = 0, 1
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
@@ -123,14 +121,10 @@ def main() -> int:
     parser.add_argument("--prompt-tokens", type=int, default=8_000)
     parser.add_argument("--result-tokens", type=int, default=500)
     args = parser.parse_args()
-    os.sched_setaffinity(0, {CLIENT_CPU})
-    nothing = servers.Pace(rate=None, ttft_ms=0.0, max_tokens=1)
     print("| Tokens a call | HTTP, s | before prefill | prefill | decode | WebSocket, s |", end="")
     print(" before prefill | prefill | decode | saved |")
     print("|---:" * 10 + "|")
-    with servers.running(
-        servers.catalogue()["paceline"], "instant", nothing, SERVER_CPU
-    ) as running:
+    with servers.own_server() as running:
         for tokens in args.tokens:
             plain = play(running.port, args, tokens, websocket=False)
             socket = play(running.port, args, tokens, websocket=True)

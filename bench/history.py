@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import re
 import sys
 import time
@@ -29,7 +28,6 @@ from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
 
 HOST = "127.0.0.1"
-SERVER_CPU, CLIENT_CPU = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +117,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=30)
     parser.add_argument("--tokens", type=int, default=400_000)
     args = parser.parse_args()
-    os.sched_setaffinity(0, {CLIENT_CPU})
-    nothing = servers.Pace(rate=None, ttft_ms=0.0, max_tokens=1)
-    with servers.running(
-        servers.catalogue()["paceline"], "instant", nothing, SERVER_CPU
-    ) as running:
+    with servers.own_server() as running:
         turns = play(running, args)
     print("| turn | prompt tokens | cached | prefill ms | TTFT ms | server CPU ms | counting ms |")
     print("|---:|---:|---:|---:|---:|---:|---:|")

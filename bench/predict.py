@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import csv
 import json
-import os
 import random
 import sys
 import time
@@ -32,7 +31,6 @@ from paceline.core.simulate import Arrival, replay
 from paceline.runtime.profile_files import ProfileRegistry
 
 HOST = "127.0.0.1"
-SERVER_CPU, CLIENT_CPU = 0, 1
 _SMALLEST_ID, _LARGEST_ID = 1_000, 90_000
 
 
@@ -176,12 +174,7 @@ def main() -> int:
     parser.add_argument("--speedup", type=float, default=1.0)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    os.sched_setaffinity(0, {CLIENT_CPU})
-    nothing = servers.Pace(rate=None, ttft_ms=0.0, max_tokens=1)
-    # The harness asks for one token to see that it's up; not of the profile under test.
-    with servers.running(
-        servers.catalogue()["paceline"], "instant", nothing, SERVER_CPU
-    ) as running:
+    with servers.own_server() as running:
         args.port = running.port
         result = asyncio.run(measure(args))
     if args.json:

@@ -27,10 +27,16 @@ from points import (
     run_client,
 )
 from report import Result, as_json, table
-from servers import BENCH, Running, Server, catalogue, running, wait_until_quiet
-
-SERVER_CPU = 0
-CLIENT_CPU = 1
+from servers import (
+    BENCH,
+    CLIENT_CPU,
+    SERVER_CPU,
+    Running,
+    Server,
+    catalogue,
+    running,
+    wait_until_quiet,
+)
 
 
 def _say(text: str) -> None:

@@ -22,6 +22,7 @@ VENV = ROOT / ".venv" / "bin"
 GUIDELLM = BENCH / ".venv-guidellm" / "bin" / "guidellm"
 #: Below the ephemeral range, where 10,000 client sockets would collide with it.
 PORTS = range(18100, 18900)
+SERVER_CPU, CLIENT_CPU = 0, 1
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 
@@ -187,6 +188,16 @@ def running(server: Server, model: str, pace: Pace, cpu: int) -> Iterator[Runnin
         yield Running(server, port, process.pid)
     finally:
         _stop(process)
+
+
+@contextmanager
+def own_server() -> Iterator[Running]:
+    """Paceline alone on the server's core, with its caller held to the client's."""
+    os.sched_setaffinity(0, {CLIENT_CPU})
+    # A profile that nobody measures answers whether the server is up.
+    nothing = Pace(rate=None, ttft_ms=0.0, max_tokens=1)
+    with running(catalogue()["paceline"], "instant", nothing, SERVER_CPU) as live:
+        yield live
 
 
 def _cpu_ticks(pid: int) -> int:
