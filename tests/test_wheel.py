@@ -26,11 +26,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-def test_every_profile_is_in_it(wheel: zipfile.ZipFile) -> None:
-    profiles = sorted((ROOT / "profiles").glob("*.toml"))
-    assert profiles
-    for profile in profiles:
-        assert wheel.read(f"paceline/_profiles/{profile.name}") == profile.read_bytes()
+@pytest.mark.parametrize("folder", ["profiles", "rates"])
+def test_every_profile_and_rate_card_is_in_it(wheel: zipfile.ZipFile, folder: str) -> None:
+    files = sorted((ROOT / folder).glob("*.toml"))
+    assert files
+    for file in files:
+        assert wheel.read(f"paceline/_{folder}/{file.name}") == file.read_bytes()
 
 
 def test_everything_under_the_two_packages_is_in_it(wheel: zipfile.ZipFile) -> None:
@@ -48,7 +49,7 @@ def test_nothing_else_is_in_it(wheel: zipfile.ZipFile) -> None:
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
 
-def test_an_editable_install_has_no_copy_of_the_profiles(tmp_path: Path) -> None:
+def test_an_editable_install_has_no_copy_of_profiles_and_rate_cards(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel:editable", "-d", str(tmp_path)],
         cwd=ROOT,
