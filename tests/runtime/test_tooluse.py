@@ -257,3 +257,18 @@ def test_malformed_schemas_are_refused_even_uncalled() -> None:
         "output_format.schema",
         "invalid_json_schema",
     )
+
+
+def test_tools_that_nothing_satisfies_are_not_all_tried() -> None:
+    tools = tuple(
+        Tool(f"get_{at}", schema={"properties": {"x": False}, "required": ["x"]})
+        for at in range(40)
+    )
+    request = GenerationRequest("m", (ChatPrompt((USER,)),), tools=tools)
+    made: list[str] = []
+    maker = CallMaker()
+    text = maker._text
+    maker._text = lambda tool, *rest: (made.append(tool.name), text(tool, *rest))[1]  # type: ignore[method-assign]
+    with pytest.raises(PlanError, match="no value was found"):
+        maker.draft(request, request.prompts[0], 1, 1)
+    assert len(made) == 8

@@ -69,6 +69,9 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 _LOOK, _OTHER, _CHANGE, _FINAL, _CUSTOM, _AVOIDED = range(1, 7)
 
+_DRAFTS = 8
+"""Times that other tools are tried where nothing satisfies the schemas of the ones before."""
+
 NOWHERE = "/dev/null/paceline"
 """A path under something that is no folder: whatever is done with it fails."""
 
@@ -182,7 +185,7 @@ class CallMaker:
         """The calls of an answer. Raises PlanError where none of the tools can be called."""
         refusal: PlanError | None = None
         left = request
-        while True:
+        for _ in range(_DRAFTS):
             made = []
             chosen = choose(left, prompt, per_turn, seed)
             step = rounds_since_user(prompt) + 1
@@ -198,6 +201,8 @@ class CallMaker:
                 return made
             # Nothing came of these: the next best ones.
             left = _without(left, chosen)
+        assert refusal is not None, "something was chosen each time, and came to nothing"
+        raise refusal
 
     def _text(self, tool: Tool, seed: int, step: int) -> str:
         if tool.kind == "custom":

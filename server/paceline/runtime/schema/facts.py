@@ -168,6 +168,7 @@ def alternatives(
     waiting = [(list(schemas), [], frozenset(), key)]
     while waiting:
         pending, parts, seen, key = waiting.pop()
+        document.spend(1 + len(pending) + len(parts))
         open_choices = [item for item in pending if isinstance(item, _Choice)]
         plain = [item for item in pending if not isinstance(item, _Choice)]
         done = set(seen)
@@ -179,6 +180,7 @@ def alternatives(
                     possible = False
                     break
                 continue
+            document.spend()
             if id(schema) in done:
                 continue
             done.add(id(schema))

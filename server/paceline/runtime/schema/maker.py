@@ -25,6 +25,7 @@ SHALLOW = 3
 
 _BUDGET = 4_000
 _WAYS = 48
+_LISTED = 1_000
 _TRIES = 6
 
 # Tried where nothing could be made by the rules: odd schemas are often satisfied by something
@@ -121,6 +122,9 @@ class Maker:
     def _make(self, facts: Facts, spot: Spot) -> Any:
         listed = _listed(facts.parts)
         if listed is not None:
+            if len(listed) > _LISTED:
+                turn = mix64(spot.key + 17) % len(listed)
+                listed = [*listed[turn:], *listed[:turn]][:_LISTED]
             fitting = [value for value in listed if self.keeps(facts.parts, value)]
             if not fitting:
                 raise NoValueError

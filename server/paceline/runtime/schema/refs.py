@@ -7,6 +7,14 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from paceline.runtime.schema.errors import SchemaError
+from paceline.runtime.schema.jsontypes import canonical
+
+_LONG_ENUM = 16
+_ENUMS_KEPT = 256
+
+WORK = 40_000
+"""Steps that one value may take to make and to check: some 40 ms. A few lines of references to
+one another ask for more steps than there are atoms."""
 
 # Draft 7 and before: whatever stands beside a `$ref` does not count.
 _LEGACY = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
@@ -25,7 +33,32 @@ class Document:
         self._places: dict[str, Any] = {}
         self._bases: dict[int, str] = {}
         self._resolved: dict[tuple[str, str], Any] = {}
+        self._allowed: dict[int, tuple[list[Any], frozenset[Any]]] = {}
+        self._left: int | None = None
         self._index(root, "")
+
+    def begin(self) -> None:
+        """From now on WORK steps may be taken, and no more, until this is called again."""
+        self._left = WORK
+
+    def spend(self, steps: int = 1) -> None:
+        """Take steps. Raises SchemaError where too many were taken."""
+        if self._left is not None:
+            self._left -= steps
+            if self._left < 0:
+                raise SchemaError("the schema is too complex to make a value for")
+
+    def allowed(self, values: list[Any]) -> frozenset[Any]:
+        """What an `enum` allows, in canonical form; of a long one it is remembered."""
+        if len(values) < _LONG_ENUM:
+            return frozenset(map(canonical, values))
+        held = self._allowed.get(id(values))
+        if held is None:
+            if len(self._allowed) >= _ENUMS_KEPT:
+                self._allowed.clear()
+            # With the list itself, so that no other one comes to have its id.
+            held = self._allowed[id(values)] = (values, frozenset(map(canonical, values)))
+        return held[1]
 
     def _index(self, root: Any, base: str) -> None:
         """Note ids and anchors. Done with a list, as a schema may be deeper than the stack."""

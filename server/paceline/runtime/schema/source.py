@@ -37,6 +37,7 @@ class ValueSource:
 
         Raises SchemaError where nothing was found that satisfies the schema.
         """
+        self._document.begin()
         try:
             for attempt in range(_ATTEMPTS):
                 maker = Maker(self._document, self._validator)
@@ -55,7 +56,11 @@ class ValueSource:
         return compact(self.value(key))
 
     def valid(self, value: Any) -> bool:
-        """Whether a value is valid, formats included."""
+        """Whether a value is valid, formats included.
+
+        Raises SchemaError where telling takes too long.
+        """
+        self._document.begin()
         return all(self._validator.valid(schema, value) for schema in self._schemas)
 
 

@@ -40,6 +40,7 @@ class Validator:
         mark = (id(schema), id(value))
         if mark in self._under_way:
             return True
+        self._document.spend()
         self._steps += 1
         if self._steps > _STEPS or len(self._under_way) > 600:
             raise SchemaError("the schema is too complex to check a value against")
@@ -77,10 +78,7 @@ class Validator:
                 return False
         if "const" in schema and canonical(schema["const"]) != canonical(value):
             return False
-        if "enum" in schema:
-            mine = canonical(value)
-            return any(canonical(item) == mine for item in schema["enum"])
-        return True
+        return "enum" not in schema or canonical(value) in self._document.allowed(schema["enum"])
 
     def _combined(self, schema: Mapping[str, Any], value: Any) -> bool:
         if not all(self._valid(item, value) for item in schema.get("allOf", ())):
