@@ -76,12 +76,13 @@ COEFFICIENTS = (
 
 @pytest.mark.realtime
 @pytest.mark.timeout(240)
+@pytest.mark.realtime
 def test_every_coefficient_comes_back_within_five_percent(known: Server, tmp_path: Path) -> None:
     """A machine that is busy with other work may spoil one probe; not three of three."""
     tries = []
     for _ in range(3):
         out = tmp_path / "probed.toml"
-        result = run(known, "--max-requests", "80", "--context", "32768", "--out", str(out))
+        result = run(known, "--max-requests", "48", "--context", "32768", "--out", str(out))
         assert result.exit_code == 0, result.output
         found = parse_profile(tomllib.loads(out.read_text("utf-8")))
         assert "requests to known" in found.sources["engine.step_ms"].text

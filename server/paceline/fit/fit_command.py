@@ -12,12 +12,13 @@ from rich.table import Table
 
 from paceline.cli import fail
 from paceline.client.stream import BaseUrl
+from paceline.client.threads import quick_threads
 from paceline.core.profile import ProfileError
 from paceline.fit.deployment import Errors, fit_points, held_out
 from paceline.fit.document import Document
 from paceline.fit.points import Point, PointsError
 from paceline.fit.probe.document import identify, probe_document
-from paceline.fit.probe.endpoint import Endpoint, ProbeError, quick_threads
+from paceline.fit.probe.endpoint import Endpoint, ProbeError
 from paceline.fit.probe.plan import Probe
 from paceline.fit.readers import read_points
 from paceline.fit.search import Known

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from rich.live import Live
 
 from paceline.cli import ProfilePaths, fail
 from paceline.client.stream import BaseUrl, StreamError
+from paceline.client.threads import quick_threads
 from paceline.race.lane import Lane
 from paceline.race.own_server import ServerError, own_server
 from paceline.race.picture import svg
@@ -29,7 +29,6 @@ _LANES = ("gpu-40", "wafer-750", "spark-1000")
 _DEFAULT_TOKENS = 400
 """Some ten seconds at 40 tokens a second."""
 _FRAME_S = 1 / 25
-_SWITCH_S = 0.000_5
 _INTERRUPTED = 130
 
 
@@ -115,7 +114,7 @@ class _Show:
         interrupted = False
         self._race.start()
         try:
-            with _quick_threads():
+            with quick_threads():
                 if live:
                     self._draw()
                 else:
@@ -204,20 +203,6 @@ def _line(lane: Lane) -> str:
 def _no_drawing() -> bool:
     console = Console()
     return not console.is_terminal or console.is_dumb_terminal
-
-
-@contextlib.contextmanager
-def _quick_threads() -> Iterator[None]:
-    """Let a thread that has received something stamp it while another one draws.
-
-    Python hands over after 5 ms unless told otherwise, which is five tokens of a fast lane.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,20 +22,6 @@ _TEXT = """
 """
 _WORDS = _TEXT.split()
 _FIELDS_THAT_MAY_BE_UNKNOWN = ("ignore_eos", "reasoning_effort")
-
-
-_SWITCH_S = 0.000_5
-
-
-@contextlib.contextmanager
-def quick_threads() -> Iterator[None]:
-    """Let threads take turns every half millisecond, so that no stream's time is another's work."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 class ProbeError(Exception):

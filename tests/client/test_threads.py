@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from paceline.client.threads import quick_threads
+
+
+def test_threads_take_quicker_turns_until_the_end_of_it() -> None:
+    before = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError), quick_threads():
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        raise ZeroDivisionError
+    assert sys.getswitchinterval() == before
