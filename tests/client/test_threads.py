@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from paceline.client.threads import quick_threads
 
 def test_threads_take_quicker_turns_until_the_end_of_it() -> None:
     before = sys.getswitchinterval()
-    with pytest.raises(ZeroDivisionError), quick_threads():
+    with contextlib.suppress(ZeroDivisionError), quick_threads():
         assert sys.getswitchinterval() == pytest.approx(0.0005)
         raise ZeroDivisionError
     assert sys.getswitchinterval() == before
