@@ -140,6 +140,7 @@ def test_a_schema_that_nothing_can_meet_is_refused_by_name(client: anthropic.Ant
         )
 
 
+@pytest.mark.realtime
 def test_the_stream_starts_with_its_first_token_and_keeps_its_rate(
     client: anthropic.Anthropic,
 ) -> None:

@@ -71,6 +71,7 @@ def test_requests_come_in_order_refused_ones_too() -> None:
             _ = server.requests[2].json
 
 
+@pytest.mark.realtime
 def test_speed_runs_the_servers_time_faster_and_the_ledger_keeps_it() -> None:
     with serve("flat-50", speed=10) as server:
         begun = time.monotonic()
@@ -95,6 +96,7 @@ def test_speeds_that_are_none(speed: float) -> None:
         pass
 
 
+@pytest.mark.realtime
 def test_instant_takes_all_waiting_away_and_keeps_names_limits_and_tiers() -> None:
     with serve("gpu-40", instant=True) as server:
         begun = time.monotonic()
@@ -185,6 +187,7 @@ def test_two_servers_side_by_side_and_no_thread_left_behind() -> None:
         httpx2.get(one.url + "/health", trust_env=False)
 
 
+@pytest.mark.realtime
 def test_a_stream_under_way_does_not_keep_the_server_from_stopping() -> None:
     with serve("flat-10") as server, client(server) as api:
         asked: Any = {"model": "flat-10", "messages": HI, "stream": True, "max_tokens": 1000}
