@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from paceline import profiles_command, simulate_command
 from paceline.cli import app
+from paceline.cost_command import cost
+from paceline.economics_command import economics
 from paceline.fit.fit_command import fit
 from paceline.race.command import race
 
 
 def register() -> None:
     """Add the commands to the app."""
+    app.command()(cost)
+    app.command()(economics)
     app.command()(fit)
     app.command()(race)
     app.add_typer(profiles_command.app, name="profiles")
