@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline.core.plan import CallPlan, ChoicePlan, Plan
 from paceline.wire.chat_tools import LEGACY
 from paceline.wire.choice import Choice, ChoiceParts
-from paceline.wire.cutter import Cutter, DetailedCutter, Frame, PlainCutter
+from paceline.wire.cutter import Cutter, DetailedCutter, Frame, PlainCutter, whole
 from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.parts import spans
 
@@ -30,7 +30,7 @@ def whole_calls(calls: list[CallPlan]) -> bytes:
     if calls[0].tool.type == LEGACY:
         return b',"function_call":{"name":%b,"arguments":"%b"}' % (
             json_bytes(calls[0].tool.name),
-            _arguments(calls[0]),
+            whole(calls[0].arguments),
         )
     return b',"tool_calls":[%b]' % b",".join([_whole_call(call) for call in calls])
 
@@ -43,16 +43,12 @@ def _whole_call(call: CallPlan) -> bytes:
         kind,
         json_bytes(call.tool.name),
         payload,
-        _arguments(call),
+        whole(call.arguments),
     )
 
 
 def _words(call: CallPlan) -> tuple[bytes, bytes]:
     return (b"custom", b"input") if call.tool.kind == "custom" else (b"function", b"arguments")
-
-
-def _arguments(call: CallPlan) -> bytes:
-    return b"".join(call.arguments.escaped(0, len(call.arguments)))
 
 
 class CallingChoice(Choice):

@@ -10,7 +10,7 @@ from paceline.core.usage import Usage
 from paceline.wire import sse
 from paceline.wire.chat_calls import CallingChoice, finish_reason, whole_calls
 from paceline.wire.choice import Choice, ChoiceParts
-from paceline.wire.cutter import Frame, LogprobsJson
+from paceline.wire.cutter import Frame, LogprobsJson, whole
 from paceline.wire.head import Head, LogprobsFn
 from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.stream import Stream
@@ -96,15 +96,13 @@ def whole_chat(
         thought = b""
         if show_reasoning and choice.reasoning is not None:
             reasoning = choice.reasoning
-            thought = b',"reasoning_content":"%b"' % b"".join(reasoning.escaped(0, len(reasoning)))
+            thought = b',"reasoning_content":"%b"' % whole(reasoning)
         choices.append(
             b'{"index":%d,"message":{"role":"assistant","content":%b,"refusal":null,'
             b'"annotations":[]%b%b},"logprobs":%b,"finish_reason":"%b"}'
             % (
                 choice.index,
-                b"null"
-                if choice.calls and not len(pieces)
-                else b'"%b"' % b"".join(pieces.escaped(0, len(pieces))),
+                b"null" if choice.calls and not len(pieces) else b'"%b"' % whole(pieces),
                 thought,
                 whole_calls(choice.calls) if choice.calls else b"",
                 b"null" if wanted is None else _logprobs(wanted(choice, 0, len(pieces))),

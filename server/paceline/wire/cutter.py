@@ -49,6 +49,11 @@ class Frame:
         )
 
 
+def whole(pieces: Pieces) -> bytes:
+    """All of a channel's text, as JSON has it between the quotes."""
+    return b"".join(pieces.escaped(0, len(pieces)))
+
+
 class Cutter(Protocol):
     """One channel of a choice: its visible text, or its shown reasoning."""
 

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 
 from paceline.core.plan import CallPlan
+from paceline.wire.cutter import whole
 from paceline.wire.jsonbytes import json_bytes
-from paceline.wire.responses.output import IN_PROGRESS, OutputItem, Status, Writer
+from paceline.wire.responses.writer import IN_PROGRESS, OutputItem, Status, Writer
 
 
 class CallItem(OutputItem):
@@ -38,6 +39,7 @@ class CallItem(OutputItem):
             else b"response.function_call_arguments."
         )
         deltas = writer.deltas(self._event + b"delta", self.place, call.arguments)
+        # On the way of every token: one call less.
         self.cut = deltas.cut  # type: ignore[method-assign]
 
     def close(self) -> bytes:
@@ -56,7 +58,7 @@ class CallItem(OutputItem):
         return self._item(self._text(), self._status)
 
     def _text(self) -> bytes:
-        return b"".join(self._arguments.escaped(0, len(self._arguments)))
+        return whole(self._arguments)
 
     def _item(self, arguments: bytes, status: Status) -> bytes:
         return b'%b,"%b":"%b","status":"%b"}' % (self._head, self._key, arguments, status)

@@ -6,16 +6,9 @@ from paceline.core.plan import ChoicePlan, Pieces
 from paceline.wire.head import Head, LogprobsFn
 from paceline.wire.parts import spans
 from paceline.wire.responses.calls import BuiltinItem, CallItem
-from paceline.wire.responses.output import (
-    COMPLETED,
-    INCOMPLETE,
-    CompactionItem,
-    MessageItem,
-    OutputItem,
-    ReasoningItem,
-    Writer,
-)
+from paceline.wire.responses.output import CompactionItem, MessageItem, ReasoningItem
 from paceline.wire.responses.request import ResponseContext
+from paceline.wire.responses.writer import COMPLETED, INCOMPLETE, OutputItem, Writer
 
 ID_PREFIX = "resp_"
 
@@ -96,6 +89,7 @@ class ResponseChoice:
         # On the way of every token of every stream: inside the text, nothing but its deltas.
         at = self._text_from
         if at < start and stop < self._text_until:
+            # mypy doesn't know that a choice without text has no token inside it.
             return self._text.cut(start - at, stop - at)  # type: ignore[union-attr]
         events = self._opened()
         choice = self._choice

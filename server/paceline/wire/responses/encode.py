@@ -16,8 +16,8 @@ from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.responses.choice import ResponseChoice
 from paceline.wire.responses.events import SSE, Framing, frames
 from paceline.wire.responses.object import ERROR_CODES, ResponseObject, usage_json
-from paceline.wire.responses.output import Writer, obfuscation
 from paceline.wire.responses.request import ResponseContext
+from paceline.wire.responses.writer import Writer, obfuscation
 
 
 class ResponseStream(EndsLate):

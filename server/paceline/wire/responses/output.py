@@ -10,88 +10,16 @@ from typing import Any
 
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Pieces
-from paceline.wire.cutter import Cutter
+from paceline.wire.cutter import Cutter, whole
 from paceline.wire.head import LogprobsFn
-from paceline.wire.jsonbytes import inner, json_bytes
-from paceline.wire.responses.events import DetailedDeltas, Framing, Numbers, PlainDeltas
+from paceline.wire.jsonbytes import json_bytes
+from paceline.wire.responses.events import DetailedDeltas
 from paceline.wire.responses.items import seal
-
-Status = bytes
-COMPLETED, INCOMPLETE, IN_PROGRESS = b"completed", b"incomplete", b"in_progress"
-
-
-class Writer:
-    """What all items of one stream share: framing, numbers, and the size of a delta."""
-
-    __slots__ = ("framing", "numbers", "obfuscation", "per_event")
-
-    def __init__(self, framing: Framing, per_event: int, obfuscation: bytes) -> None:
-        self.framing = framing
-        self.numbers = Numbers()
-        self.per_event = per_event
-        self.obfuscation = obfuscation
-        """A key and its value for the end of each delta; empty without."""
-
-    def event(self, kind: bytes, inside: bytes) -> bytes:
-        """One event; `inside` begins with a comma."""
-        return b'%b%b,"sequence_number":%d%b' % (
-            self.framing.begin(kind),
-            inside,
-            self.numbers.take(),
-            self.framing.end,
-        )
-
-    def deltas(self, kind: bytes, inside: bytes, pieces: Pieces, tail: bytes = b"") -> PlainDeltas:
-        """The deltas of one channel; `tail` follows the text."""
-        return PlainDeltas(
-            pieces,
-            b'%b%b,"sequence_number":' % (self.framing.begin(kind), inside),
-            b'"%b%b%b' % (tail, self.obfuscation, self.framing.end),
-            self.per_event,
-            self.numbers,
-        )
-
-
-class OutputItem:
-    """One item: opened, cut into deltas, closed."""
-
-    def __init__(self, writer: Writer, index: int, item_id: str) -> None:
-        self.writer = writer
-        self.id = item_id
-        self.at = b',"output_index":%d' % index
-        self.place = b',"item_id":"%b"%b' % (item_id.encode(), self.at)
-        self.opened = False
-        self.closed = False
-
-    def open(self) -> bytes:
-        """The events that begin it."""
-        self.opened = True
-        return self.added(self.begun())
-
-    def cut(self, start: int, stop: int) -> bytes:
-        """The deltas of its tokens start..stop."""
-        raise NotImplementedError
-
-    def close(self) -> bytes:
-        """The events that end it."""
-        self.closed = True
-        return self.done(self.final())
-
-    def begun(self) -> bytes:
-        """The item as it is added."""
-        raise NotImplementedError
-
-    def final(self) -> bytes:
-        """The item as it ends."""
-        raise NotImplementedError
-
-    def added(self, item: bytes) -> bytes:
-        """`output_item.added`."""
-        return self.writer.event(b"response.output_item.added", b'%b,"item":%b' % (self.at, item))
-
-    def done(self, item: bytes) -> bytes:
-        """`output_item.done`."""
-        return self.writer.event(b"response.output_item.done", b'%b,"item":%b' % (self.at, item))
+from paceline.wire.responses.writer import (
+    OutputItem,
+    Status,
+    Writer,
+)
 
 
 class ReasoningItem(OutputItem):
@@ -119,7 +47,7 @@ class ReasoningItem(OutputItem):
             self._sealed = b',"encrypted_content":"%b"' % seal("reasoning", tokens).encode()
         self._text = b""
         if summary is not None:
-            self._text = b"".join(summary.escaped(0, len(summary)))
+            self._text = whole(summary)
             self._part = b'%b,"summary_index":0' % self.place
             self._deltas = writer.deltas(
                 b"response.reasoning_summary_text.delta", self._part, summary
@@ -204,6 +132,7 @@ class MessageItem(OutputItem):
                 numbers=writer.numbers,
                 logprobs=_event_logprobs(logprobs, choice),
             )
+        # On the way of every token: one call less.
         self.cut = self._deltas.cut  # type: ignore[method-assign]
 
     def open(self) -> bytes:
@@ -252,8 +181,7 @@ class MessageItem(OutputItem):
 
     def _text(self) -> bytes:
         if self._whole is None:
-            pieces = self._choice.pieces
-            self._whole = b"".join(pieces.escaped(0, len(pieces)))
+            self._whole = whole(self._choice.pieces)
         return self._whole
 
     def _content(self, text: bytes) -> bytes:
@@ -314,8 +242,3 @@ def _event_logprobs(fn: LogprobsFn, choice: ChoicePlan) -> Callable[[int, int], 
 
 def _entry(entry: TokenLogprob) -> dict[str, Any]:
     return {"token": entry.token, "logprob": entry.logprob, "bytes": list(entry.data)}
-
-
-def obfuscation(text: str) -> bytes:
-    """The end of each delta of a response: a key, and a value that means nothing."""
-    return b',"obfuscation":"%b"' % inner(text)
