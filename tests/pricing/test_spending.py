@@ -167,6 +167,7 @@ def test_time_is_as_certain_as_the_least_certain_number_that_makes_it() -> None:
     }
     known = replace(PROFILE, sources=sources)
     assert Spending(known, (), 0).certainty == "measured"
+    assert Spending(known, (), 0, alone=False).certainty == "hypothesis"
     guess = replace(known, sources={**sources, "overhead.api_ms_p50": Source("estimate", "x")})
     assert Spending(guess, (), 0).certainty == "estimate"
     assert Spending(PROFILE, (), 0).certainty == "hypothesis"

@@ -17,12 +17,11 @@ from paceline.simulation.lengths import WorkloadError
 from paceline.simulation.run import run_open
 
 _TIMING_SECTIONS = ("engine.", "overhead.", "tenants.", "prefix_cache.")
-_NO_TIME = (
-    # What no request of a lone user, or none whose cache is fresh, can feel.
+_NOT_FELT_ALONE = (
+    # What the requests of a lone user, whose cache is always fresh, can't feel.
     "engine.replicas",
     "engine.max_num_seqs",
     "engine.kv_cache_tokens",
-    "engine.draft_tokens",
     "prefix_cache.ttl_s",
 )
 _MOST_TURNS, _MOST_TOKENS = 100_000, 100_000_000
@@ -38,6 +37,8 @@ class Spending:
     """From each request to its last token, summed."""
     tools_ns: int = 0
     refused: int = 0
+    alone: bool = True
+    """Whether one request at a time was under way."""
 
     @property
     def total_ns(self) -> int:
@@ -46,11 +47,12 @@ class Spending:
 
     @property
     def certainty(self) -> SourceClass:
-        """The least certain class of the numbers that make the time of a lone user."""
+        """The least certain class of the numbers that make the time."""
+        unfelt = _NOT_FELT_ALONE if self.alone else ()
         classes = [
             source.kind
             for key in self.profile.numbers()
-            if key.startswith(_TIMING_SECTIONS) and key not in _NO_TIME
+            if key.startswith(_TIMING_SECTIONS) and key not in unfelt
             if (source := self.profile.source(key)) is not None
         ]
         return max(classes, key=SOURCE_CLASSES.index, default="hypothesis")
@@ -155,4 +157,4 @@ def spend_trace(profile: Profile, workload: TraceWorkload, *, seed: int = 0) -> 
         )
         for prompt, output, cached in zip(run.prompt, run.output, run.cached, strict=True)
     )
-    return Spending(profile, usages, sum(run.end) - sum(run.received), 0, run.refused)
+    return Spending(profile, usages, sum(run.end) - sum(run.received), 0, run.refused, alone=False)
