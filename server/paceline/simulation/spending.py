@@ -16,7 +16,7 @@ from paceline.simulation.arrivals import TraceWorkload
 from paceline.simulation.lengths import WorkloadError
 from paceline.simulation.run import run_open
 
-_TIMING_SECTIONS = ("engine.", "overhead.", "tenants.", "prefix_cache.")
+_TIMING_SECTIONS = ("engine.", "overhead.", "variation.", "tenants.", "prefix_cache.")
 _NOT_FELT_ALONE = (
     # What the requests of a lone user, whose cache is always fresh, can't feel.
     "engine.replicas",
