@@ -18,7 +18,6 @@ from paceline.fit.load import Load
 CHUNK = 8192
 """`max_num_batched_tokens` where nothing is known of it."""
 
-_NEVER = math.inf
 _EPSILON_MS = 1e-9
 
 
