@@ -103,7 +103,7 @@ def point_of(
 def _number(value: object) -> float:
     """The value as a number; 0 for what is none."""
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)  # type: ignore[arg-type]  # float() tells what is none
     except (TypeError, ValueError):
         return 0.0
     return number if math.isfinite(number) else 0.0
