@@ -20,6 +20,7 @@ from paceline.core.request import (
     TextPrompt,
     TokenPrompt,
 )
+from paceline.core.tools import OutputFormat
 from paceline.runtime.planner import Planner
 from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.tokenizer import Tokenizer
@@ -327,3 +328,37 @@ def test_too_long_an_answer_is_refused(make: Make) -> None:
     with pytest.raises(PlanError, match="at most 2000") as caught:
         make(request(max_tokens=2_001))
     assert caught.value.param == "max_tokens"
+
+
+def test_what_takes_long_is_known_before(planner: Planner, profile: Profile) -> None:
+    def long(asked: GenerationRequest, tokens: int = 10, prompts: int = 1) -> bool:
+        return planner.takes_long(asked, profile, [PromptPlan(tokens)] * prompts)
+
+    stop = replace(request(stop=("x",), max_tokens=1_000, ignore_eos=True), n=8)
+    assert not long(request())
+    assert not long(request(n=128))
+    assert long(request(n=128), prompts=3)
+    assert not long(stop)
+    assert long(replace(stop, n=11))
+    assert not long(replace(stop, n=11, stop=()))
+    echo = request(overrides=Overrides(echo=True))
+    assert not long(echo, 9_000)
+    assert long(echo, 11_000)
+    assert long(replace(request(n=9), output_format=OutputFormat("json_object")))
+
+
+def test_what_would_fill_the_memory_is_refused(planner: Planner, profile: Profile) -> None:
+    huge = replace(profile, limits=Limits(1 << 30, 1 << 30))
+    prompts = [PromptPlan(10)]
+    for asked in (
+        request(n=9, max_tokens=1_000_000, ignore_eos=True),
+        request(n=2, max_tokens=100_000, ignore_eos=True, top_logprobs=20),
+    ):
+        with pytest.raises(PlanError, match="held in memory") as caught:
+            planner.plan(asked, huge, prompts)
+        assert caught.value.param == "n"
+        assert planner.plan(replace(asked, stream=True), huge, prompts).completion_tokens
+        assert planner.plan(replace(asked, n=1), huge, prompts).completion_tokens
+    echo = request(n=100, overrides=Overrides(echo=True), stream=True)
+    with pytest.raises(PlanError, match="held in memory"):
+        planner.plan(echo, huge, [PromptPlan(100_000)])

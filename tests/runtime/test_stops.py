@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +99,14 @@ def test_empty_stops_and_texts() -> None:
     assert scan([], ["a"]) == StopScan([], stopped=False, held=False)
     assert scan(["a"], [""]) == StopScan(["a"], stopped=False, held=False)
     assert scan(["a"], []) == StopScan(["a"], stopped=False, held=False)
+
+
+def test_a_long_beginning_of_a_stop_string_costs_no_memory_for_each_step() -> None:
+    texts = ["ab"] * 4_000 + ["!"]
+    tracemalloc.start()
+    found = scan(texts, ["ab" * 4_001])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "".join(found.pieces) == "".join(texts)
+    assert not found.stopped
+    assert peak < 4_000_000

@@ -53,6 +53,10 @@ from paceline.wire.head import Head, LogprobsFn
 log = logging.getLogger("paceline")
 
 
+LARGE = 20_000
+"""Tokens, each log probability counted as one, from which on a whole answer is made in a thread."""
+
+
 class _MakeStream(Protocol):
     def __call__(
         self,
@@ -251,7 +255,9 @@ class Generate:
             made = style.headers(JSON, rid, self._since(received_ns))
             return style.status(status), made, style.error(error, rid)
 
-        return AsgiSink(send, headers, ready.whole, refusal)
+        weight = plan.completion_tokens * (1 + 20 * (request.top_logprobs or 0))
+        large = not request.stream and weight > LARGE
+        return AsgiSink(send, headers, ready.whole, refusal, large=large)
 
     def _since(self, ns: int) -> float:
         return (self.engine.clock.now_ns() - ns) / 1e9

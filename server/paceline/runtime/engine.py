@@ -5,6 +5,7 @@ No HTTP here: a request comes parsed, and its answer goes to a `Sink`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
 from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
-from paceline.core.plan import ChoicePlan, Plan
+from paceline.core.plan import ChoicePlan, Plan, PromptPlan
 from paceline.core.profile import SERVED_AS, Profile
 from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
@@ -66,13 +67,17 @@ class LiveEngine:
         ring = Ring(self.tokenizer)
         self.counter = PromptCounter(self.tokenizer)
         self.scripts = Scripts(load_scripts(settings.scripts)) if settings.scripts else None
-        self.planner = Planner(
-            self.tokenizer,
-            ring,
-            self.counter,
-            tool_calls_per_turn=settings.tool_calls_per_turn,
-            scripts=self.scripts,
+        self.planner, self._patient = (
+            Planner(
+                self.tokenizer,
+                ring,
+                counter,
+                tool_calls_per_turn=settings.tool_calls_per_turn,
+                scripts=self.scripts,
+            )
+            for counter in (self.counter, PromptCounter(self.tokenizer, 0))
         )
+        self._long_plans = asyncio.Lock()
         self.metrics = Metrics()
         self.records = RecordStore(settings.ledger_requests)
         self.draining = False
@@ -221,10 +226,19 @@ class LiveEngine:
             await self.counter.measure_async(prompt, block, salt, keep_text=request.echo_prompt)
             for prompt in request.prompts
         ]
-        plan = self.planner.plan(request, profile, measured)
+        plan = await self._decide(request, profile, measured)
         plan.tier = self.served_tier(request.model, request.service_tier)
         self._check_room(plan)
         return plan
+
+    async def _decide(
+        self, request: GenerationRequest, profile: Profile, measured: list[PromptPlan]
+    ) -> Plan:
+        if not self.planner.takes_long(request, profile, measured):
+            return self.planner.plan(request, profile, measured)
+        # One at a time, by a planner of its own: neither is thread-safe.
+        async with self._long_plans:
+            return await asyncio.to_thread(self._patient.plan, request, profile, measured)
 
     def _check_room(self, plan: Plan) -> None:
         """Refuse what no replica could ever hold, rather than let it wait for ever."""
