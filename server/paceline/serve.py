@@ -10,6 +10,7 @@ import logging
 import resource
 import signal
 import socket
+import sys
 from types import FrameType
 from typing import Any
 
@@ -83,6 +84,9 @@ def serve(settings: Settings) -> None:
     # The default looks every 700 objects, and so walks a thousand streams' worth of live ones
     # again and again; each walk is a gap in every stream.
     gc.set_threshold(20_000, 10, 10)
+    # How long the event loop waits for a thread that plans or counts: 5 ms by default, too long
+    # for tokens that are a millisecond apart.
+    sys.setswitchinterval(0.0005)
     Server(App(settings)).run()
 
 

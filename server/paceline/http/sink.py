@@ -19,6 +19,8 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
+_FAILED = ("The server had an error while processing the request.", "server_error")
+
 log = logging.getLogger("paceline")
 
 
@@ -80,7 +82,7 @@ class HandSender:
 class AsgiSink(HandSender):
     """One answer's way out over HTTP. `whole` makes the body of one that isn't streamed."""
 
-    __slots__ = ("_encode", "_headers", "_refuse")
+    __slots__ = ("_encode", "_headers", "_large", "_refuse")
 
     def __init__(
         self,
@@ -88,15 +90,19 @@ class AsgiSink(HandSender):
         headers: Callable[[Timing | None], Headers],
         encode: Callable[[Usage], bytes],
         refuse: Callable[[int, str, str], tuple[int, Headers, bytes]],
+        *,
+        large: bool = False,
     ) -> None:
         """`headers` are made when the first byte leaves; `encode` makes a whole body.
 
-        `refuse` makes the status, the headers and the body of an error.
+        A `large` body is made in a thread, so that others need not wait for it. `refuse` makes
+        the status, the headers and the body of an error.
         """
         super().__init__(send)
         self._headers = headers
         self._encode = encode
         self._refuse = refuse
+        self._large = large
 
     def begin(self, timing: Timing | None) -> None:
         """Send the headers of a stream."""
@@ -112,7 +118,21 @@ class AsgiSink(HandSender):
 
     def whole(self, usage: Usage, timing: Timing) -> None:
         """Send an answer that isn't streamed."""
-        self._whole(200, self._headers(timing), self._encode(usage))
+        if self._large:
+            self.blocked = True
+            self._task = asyncio.ensure_future(self._make(self._headers(timing), usage))
+        else:
+            self._whole(200, self._headers(timing), self._encode(usage))
+
+    async def _make(self, headers: Headers, usage: Usage) -> None:
+        try:
+            status, body = 200, await asyncio.to_thread(self._encode, usage)
+        except Exception:
+            log.exception("making a large answer failed")
+            status, headers, body = self._refuse(500, *_FAILED)
+        self.blocked = False
+        self._task = None
+        self._whole(status, headers, body)
 
     def refuse(self, status: int, message: str, code: str) -> None:
         """Send an error in place of an answer."""

@@ -26,6 +26,16 @@ from paceline.runtime.tooluse import CallMaker
 _FOR_LENGTH, _FOR_TEXT, _FOR_REASONING = 1, 2, 3
 
 
+# Above these a plan takes longer than some milliseconds: choices, those of them that hold JSON or
+# calls, and tokens that are looked at one by one.
+_MANY_CHOICES, _MANY_DRAFTS, _MANY_TOKENS = 256, 8, 10_000
+
+
+_MOST_HELD = 8_000_000
+"""Tokens of one request whose text must be held in memory: some 60 bytes each where they are
+listed one by one, 10 where they are a whole answer, 2,000 with 20 log probabilities."""
+
+
 class _Length(NamedTuple):
     """How many tokens a choice has, and whether it ends by itself or a limit cuts it."""
 
@@ -70,6 +80,8 @@ class Planner:
         plain = not request.tools and request.output_format is None
         if not plain:
             self._calls.check(request)
+        if request.overrides.echo:
+            _check_held(sum([prompt.tokens for prompt in prompts]) * request.n)
         choices: list[ChoicePlan] = []
         asked = request.overrides.seed
         if asked is None:
@@ -90,7 +102,31 @@ class Planner:
                     choices.append(self._drafted.choice(request, profile, draft, seed, limit))
                 choices[-1].index = len(choices) - 1
                 choices[-1].prompt_index = at
-        return Plan(request, profile, prompts, choices)
+        plan = Plan(request, profile, prompts, choices)
+        if not request.stream:
+            _check_held(plan.completion_tokens * (1 + 2 * (request.top_logprobs or 0)))
+        return plan
+
+    @staticmethod
+    def takes_long(
+        request: GenerationRequest, profile: Profile, prompts: Sequence[PromptPlan]
+    ) -> bool:
+        """Whether a plan may take so long that others shouldn't wait for it."""
+        choices = len(prompts) * request.n
+        plain = not request.tools and request.output_format is None
+        if choices > (_MANY_CHOICES if plain else _MANY_DRAFTS):
+            return True
+        tokens = 0
+        if request.overrides.echo:
+            tokens = sum([prompt.tokens for prompt in prompts]) * request.n
+        if request.stop:
+            longest = max(request.overrides.output_tokens or 0, request.min_tokens)
+            if request.ignore_eos:
+                longest = max(longest, request.max_tokens or profile.limits.max_output_tokens)
+            # The drawn length of an answer is hardly ever ten times as long as nine in ten.
+            longest = max(longest, 10 * round(profile.output.tokens_p90))
+            tokens += choices * min(longest, request.max_tokens or longest)
+        return tokens > _MANY_TOKENS
 
     def _draft(self, request: GenerationRequest, prompt: Prompt, seed: int) -> Draft | None:
         """What the answer is to say, None where it is plain prose."""
@@ -160,6 +196,17 @@ class Planner:
             return pieces, ""
         ids = pieces.ids(0, len(found.pieces))
         return ListPieces(self._tokenizer, ids, found.pieces), found.stop
+
+
+def _check_held(tokens: int) -> None:
+    """Refuse what would take the machine's memory."""
+    if tokens > _MOST_HELD:
+        raise PlanError(
+            f"This request asks for an answer that is as large as {tokens} tokens; at most "
+            f"{_MOST_HELD} are held in memory. Ask for fewer choices, or stream it.",
+            "n",
+            "invalid_value",
+        )
 
 
 def _limit(request: GenerationRequest, profile: Profile, prompt: Prompt, prompt_tokens: int) -> int:

@@ -18,6 +18,8 @@ class StopScan:
     """The stop string that ended it."""
 
 
+_SHORT = 64
+
 _Step = tuple[str, str, str, str]
 
 
@@ -42,7 +44,10 @@ def scan(texts: Sequence[str], stops: Sequence[str], ignored: int = 0) -> StopSc
     for text in texts:
         step = steps.get((held, text))
         if step is None:
-            step = steps[held, text] = _step(held, text, stops)
+            step = _step(held, text, stops)
+            # What is held may be as long as a stop string, and differ each time.
+            if len(held) < _SHORT:
+                steps[held, text] = step
         released, held, before_stop, stop = step
         if stop and len(pieces) >= ignored:
             pieces.append(before_stop)

@@ -31,6 +31,9 @@ DEFAULT_MAX_TOKENS = 16
 
 MAX_LOGPROBS = 5
 
+MAX_ANSWERS = 4096
+"""Choices of one request, those of all its prompts: twice as many as it may have prompts."""
+
 
 def parse_completion(body: Any, headers: Mapping[str, str]) -> GenerationRequest:
     """The request that a body of POST /v1/completions makes; raises ApiError.
@@ -49,10 +52,17 @@ def parse_completion(body: Any, headers: Mapping[str, str]) -> GenerationRequest
         raise invalid("best_of", f"best_of ({best_of}) must not be below n ({n}).")
     if stream and best_of > n:
         raise invalid("best_of", "best_of above n can't be streamed.")
+    prompts = get("prompt", EMPTY)
+    if n * len(prompts) > MAX_ANSWERS:
+        raise invalid(
+            "n",
+            f"n ({n}) for each of {len(prompts)} prompts makes {n * len(prompts)} choices; a "
+            f"request has at most {MAX_ANSWERS}.",
+        )
     options = get("stream_options") or {}
     return GenerationRequest(
         model=model,
-        prompts=get("prompt", EMPTY),
+        prompts=prompts,
         n=n,
         max_tokens=max_tokens,
         min_tokens=get("min_tokens", 0),

@@ -19,6 +19,7 @@ from paceline.wire.fields import (
     number,
     one_of,
     table,
+    text,
     whole,
     wrong_type,
     wrong_value,
@@ -26,6 +27,9 @@ from paceline.wire.fields import (
 
 MAX_STOPS = 4
 """OpenAI's limit of stop sequences."""
+
+MAX_STOP_LENGTH = 4096
+"""Characters of one; OpenAI's limit isn't documented. What may be its beginning is held back."""
 
 MAX_TOKENS_LIMIT = 1 << 31
 MAX_CHOICES = 128
@@ -41,13 +45,14 @@ def logit_bias(value: Any, path: str) -> Mapping[str, Any]:
     return biases
 
 
+_stop = text(1, MAX_STOP_LENGTH)
 _bias = number(-100.0, 100.0)
 
 
 def stop_strings(value: Any, path: str) -> tuple[str, ...]:
     """A string, or up to four of them, none empty."""
     if isinstance(value, str):
-        return (name_text(value, path),)
+        return (_stop(value, path),)
     if not isinstance(value, list):
         raise wrong_type(path, "a string or an array of strings", value)
     if len(value) > MAX_STOPS:
@@ -56,7 +61,7 @@ def stop_strings(value: Any, path: str) -> tuple[str, ...]:
             f"Invalid value for {path}: expected at most {MAX_STOPS} strings, got {len(value)}.",
             "array_above_max_length",
         )
-    return tuple([name_text(item, f"{path}[{i}]") for i, item in enumerate(value)])
+    return tuple([_stop(item, f"{path}[{i}]") for i, item in enumerate(value)])
 
 
 def metadata(value: Any, path: str) -> Mapping[str, str]:

@@ -24,13 +24,14 @@ from paceline.wire.fields import (
     one_of,
     read,
     table,
+    text,
     unknown_fields,
     whole,
     wrong_type,
 )
 from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.overrides import parse_overrides
-from paceline.wire.sampling import MAX_TOKENS_LIMIT
+from paceline.wire.sampling import MAX_STOP_LENGTH, MAX_TOKENS_LIMIT
 
 NAMES = {
     "prompt": "messages",
@@ -137,8 +138,11 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+_stop = text(1, MAX_STOP_LENGTH)
+
+
 def _stops(value: Any, path: str) -> tuple[str, ...]:
-    stops = [name_text(item, f"{path}[{i}]") for i, item in enumerate(an_array(value, path))]
+    stops = [_stop(item, f"{path}[{i}]") for i, item in enumerate(an_array(value, path))]
     for i, stop in enumerate(stops):
         if not stop.strip():
             raise invalid(f"{path}[{i}]", f"{path}: each stop sequence must contain non-whitespace")
