@@ -24,7 +24,7 @@ HEAVY = {
         200,
     ),
     "paced log probabilities": (
-        chat("flat-10000000", max_tokens=8_000, ignore_eos=True, logprobs=True, top_logprobs=20),
+        chat("flat-1000000", max_tokens=8_000, ignore_eos=True, logprobs=True, top_logprobs=20),
         200,
     ),
     "json": (chat("instant", n=32, **_schema(type="string", minLength=99_000)), 200),
