@@ -54,6 +54,30 @@ Prompt = ChatPrompt | TextPrompt | TokenPrompt
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What is to go wrong with an answer, on purpose; each name uses some of the fields.
+
+    `tokens` leave before it happens: output tokens, hidden ones included, over all choices.
+    `ms` is a pause, `max_bytes` the longest piece of a stream that is cut, `seed` where the cuts
+    are. The rest describe an error; `retry_after_s` and `resets_in_s` are in seconds. `param` is
+    where the request asks for it.
+    """
+
+    name: str
+    tokens: int = 0
+    ms: float = 0.0
+    max_bytes: int = 4
+    seed: int = 0
+    status: int = 500
+    type: str | None = None
+    code: str = "server_error"
+    message: str = "The server had an error while processing the request."
+    retry_after_s: float | None = None
+    resets_in_s: float = 3600.0
+    param: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Overrides:
     """What one request fixes for itself (`X-Paceline-*` headers, `paceline` in the body).
 
@@ -68,6 +92,7 @@ class Overrides:
     ttft_ms: float | None = None
     rate: float | None = None
     echo: bool = False
+    fault: Fault | None = None
 
 
 NO_OVERRIDES = Overrides()

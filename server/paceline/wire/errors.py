@@ -18,7 +18,8 @@ class ApiError(Exception):
     """A request that gets an error for an answer.
 
     `param` names the field at fault by its path in the body (`messages[0].role`), or the header.
-    `headers` go out with the answer (`Retry-After`, `Allow`).
+    `headers` go out with the answer (`Retry-After`, `Allow`). `extra` are members that a few
+    errors have beside the envelope's four.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -38,10 +40,14 @@ class ApiError(Exception):
         self.param = param
         self.code = code
         self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
 
     def body(self) -> bytes:
         """The JSON body: `{"error": {"message", "type", "param", "code"}}`."""
-        return envelope(self.message, self.type, self.param, self.code)
+        if not self.extra:
+            return envelope(self.message, self.type, self.param, self.code)
+        inside = {"message": self.message, "type": self.type, "param": self.param}
+        return json_bytes({"error": {**inside, "code": self.code, **self.extra}})
 
 
 class Refusal(Protocol):

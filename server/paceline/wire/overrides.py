@@ -13,6 +13,7 @@ from typing import Any
 
 from paceline.core.request import NO_OVERRIDES, Overrides
 from paceline.wire.errors import ApiError, invalid
+from paceline.wire.faults import parse_fault
 from paceline.wire.fields import Check, an_object, number, one_of, whole
 
 FIELD = "paceline"
@@ -28,6 +29,7 @@ _TABLE: dict[str, Check] = {
     "ttft_ms": number(0.0, _DAY_MS),
     "rate": number(0.0, 1e9, above=True),
     "mode": one_of("prose", "echo"),
+    "fault": parse_fault,
 }
 _DECIMAL = frozenset({"ttft_ms", "rate"})
 _HEADERS = {
@@ -37,6 +39,7 @@ _HEADERS = {
     "x-paceline-ttft-ms": ("ttft_ms", "X-Paceline-TTFT-Ms"),
     "x-paceline-rate": ("rate", "X-Paceline-Rate"),
     "x-paceline-mode": ("mode", "X-Paceline-Mode"),
+    "x-paceline-fault": ("fault", "X-Paceline-Fault"),
 }
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _DECIMAL_TEXT = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})(e[+-]?[0-9]{1,3})?")
@@ -82,6 +85,8 @@ def _typed(name: str, shown: str, value: str) -> Any:
     """A header's text as the type that the field has in a body."""
     if name == "mode":
         return value.lower()
+    if name == "fault":
+        return value
     if name in _DECIMAL:
         if _DECIMAL_TEXT.fullmatch(value.lower()):
             return float(value)
@@ -106,6 +111,7 @@ def _overrides(found: dict[str, Any], named: dict[str, str]) -> Overrides:
         ttft_ms=found.get("ttft_ms"),
         rate=found.get("rate"),
         echo=found.get("mode") == "echo",
+        fault=found.get("fault"),
     )
 
 
