@@ -100,6 +100,11 @@ def serve(
     tool_calls_per_turn: Annotated[
         int | None, typer.Option(help="Rounds of tool calls before an answer is text.")
     ] = None,
+    rpm: Annotated[int | None, typer.Option(help="Requests a minute a key and model.")] = None,
+    tpm: Annotated[int | None, typer.Option(help="Tokens a minute a key and model.")] = None,
+    max_streams: Annotated[
+        int | None, typer.Option(help="Answers at once a key and model.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="critical … debug.")] = None,
     access_log: Annotated[bool | None, typer.Option(help="Log each request.")] = None,
 ) -> None:
@@ -124,6 +129,9 @@ def serve(
         websocket_deflate=websocket_deflate,
         scripts=scripts,
         tool_calls_per_turn=tool_calls_per_turn,
+        rpm=rpm,
+        tpm=tpm,
+        max_streams=max_streams,
         log_level=log_level,
         access_log=access_log,
     )

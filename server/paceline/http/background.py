@@ -44,6 +44,7 @@ class Background:
             request_id=rid,
             endpoint=ready.dialect.path,
             received_ns=received_ns,
+            admission=ready.admission,
         )
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ import orjson
 
 from paceline.core.errors import PlanError
 from paceline.core.request import TextPrompt, TokenPrompt
+from paceline.http import faults
 from paceline.http.respond import (
     JSON,
     ClientGoneError,
@@ -59,6 +60,8 @@ class Embeddings:
         try:
             body = await read_body(scope, receive, engine.settings.max_body_bytes)
             request = self._parse(body, public_headers(scope))
+            faults.only_errors(request.overrides, "to embeddings")
+            faults.refuse(request.overrides, stream=False)
             answer = await self._answer(request)
             headers = api_headers(JSON, rid, self._since(received_ns))
             if request.unknown:

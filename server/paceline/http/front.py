@@ -29,6 +29,11 @@ EXPOSED_HEADERS = (
     "x-paceline-unknown-fields",
     "retry-after",
     "retry-after-ms",
+    *(
+        f"x-ratelimit-{what}-{unit}"
+        for what in ("limit", "remaining", "reset")
+        for unit in ("requests", "tokens")
+    ),
 )
 
 

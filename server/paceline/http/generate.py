@@ -22,7 +22,9 @@ from paceline.core.errors import PlanError
 from paceline.core.plan import Plan
 from paceline.core.request import GenerationRequest
 from paceline.core.usage import Usage
-from paceline.http import instant
+from paceline.http import faults, instant
+from paceline.http.faults.deliver import deliver as deliver_with_fault
+from paceline.http.rate_limits import add_limits, admit
 from paceline.http.respond import (
     JSON,
     OPENAI,
@@ -38,6 +40,7 @@ from paceline.http.respond import (
 )
 from paceline.http.sink import AsgiSink, Headers, Send
 from paceline.runtime.engine import LiveEngine, UnknownModelError
+from paceline.runtime.limits import Admission
 from paceline.runtime.stream import Timing
 from paceline.wire import sse
 from paceline.wire.errors import (
@@ -108,6 +111,8 @@ class Ready:
     tokens_per_chunk: int
     show_reasoning: bool
     logprobs: LogprobsFn | None
+    admission: Admission | None = None
+    """What lets it in where there are limits; whoever doesn't open an answer has to end it."""
 
     @property
     def request(self) -> GenerationRequest:
@@ -156,6 +161,7 @@ async def prepare(
     except RecursionError:
         # JSON may be nested deeper than it can be written again or walked.
         raise bad_json("it is nested too deeply") from None
+    faults.refuse(request.overrides, stream=request.stream, transport=dialect.transport)
     show = engine.settings.show_reasoning
     if request.show_reasoning is not None:
         show = request.show_reasoning
@@ -171,6 +177,7 @@ async def prepare(
         engine.settings.tokens_per_chunk,
         show,
         engine.logprobs(plan) if request.top_logprobs is not None else None,
+        admit(engine, plan, headers),
     )
 
 
@@ -187,6 +194,7 @@ class Generate:
         received_ns = engine.clock.now_ns()
         rid = request_id(scope)
         status = 200
+        ready: Ready | None = None
         try:
             body = await read_body(scope, receive, engine.settings.max_body_bytes)
             ready = await prepare(engine, dialect, parse_json(body), public_headers(scope))
@@ -202,6 +210,8 @@ class Generate:
             await send_error(
                 send, server_error(), rid, self._since(received_ns), style=dialect.style
             )
+        if status >= 400 and ready is not None and ready.admission is not None:
+            ready.admission.end()
         engine.metrics.request(dialect.path, status)
 
     async def deliver(
@@ -210,6 +220,11 @@ class Generate:
         """Answer, until the end or the client's leaving."""
         engine, plan = self.engine, ready.plan
         sink = self.sink(ready, send, rid, received_ns)
+        if plan.request.overrides.fault is not None:
+            await deliver_with_fault(
+                engine, ready, sink, receive, send, rid=rid, received_ns=received_ns
+            )
+            return
         answer = engine.open(
             plan,
             ready.encoder() if ready.request.stream else None,
@@ -217,6 +232,7 @@ class Generate:
             request_id=rid,
             endpoint=self.dialect.path,
             received_ns=received_ns,
+            admission=ready.admission,
         )
         if instant.is_instant(plan):
             answer.open_early()
@@ -242,6 +258,7 @@ class Generate:
             if timing is not None:
                 made.append(server_timing(timing))
             made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
+            add_limits(made, ready.admission, self.engine)
             if request.stream:
                 made += SSE_HEADERS
             if request.unknown:
@@ -253,6 +270,7 @@ class Generate:
         def refusal(status: int, message: str, code: str) -> tuple[int, Headers, bytes]:
             error = ApiError(status, message, code=code)
             made = style.headers(JSON, rid, self._since(received_ns))
+            add_limits(made, ready.admission, self.engine)
             return style.status(status), made, style.error(error, rid)
 
         weight = plan.completion_tokens * (1 + 20 * (request.top_logprobs or 0))

@@ -33,7 +33,9 @@ class PatientSink(Sink, Protocol):
 def is_instant(plan: Plan) -> bool:
     """Whether a plan's answer needs no clock."""
     overrides = plan.request.overrides
-    return plan.profile.kind == "instant" and overrides.ttft_ms is None and overrides.rate is None
+    own_clock = overrides.ttft_ms is not None or overrides.rate is not None
+    # A fault in the middle of an answer needs one that has a middle.
+    return plan.profile.kind == "instant" and not own_clock and overrides.fault is None
 
 
 async def deliver(engine: LiveEngine, answer: Answer, sink: PatientSink, receive: Receive) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 from paceline.core.request import GenerationRequest, Message
 from paceline.core.usage import Usage
+from paceline.http import faults
 from paceline.http.background import Background
 from paceline.http.generate import SSE_HEADERS, Dialect, Generate, Ready
+from paceline.http.rate_limits import add_limits
 from paceline.http.respond import JSON, Receive, api_headers, send_body
 from paceline.http.sink import Send
 from paceline.runtime.engine import LiveEngine
@@ -88,7 +90,11 @@ class Keeper:
         memory = self if recall is None else recall
 
         def parse(body: Any, headers: Mapping[str, str]) -> GenerationRequest:
-            return parse_response(body, headers, memory)
+            request = parse_response(body, headers, memory)
+            context = request.context
+            if isinstance(context, ResponseContext) and context.background:
+                faults.only_errors(request.overrides, "in the background")
+            return request
 
         parts: dict[str, Any] = {
             "path": PATH,
@@ -162,10 +168,13 @@ class Responses(Generate):
         stored.live = background
         self._keeper.store.put(stored)
         background.start()
-        if not ready.request.stream:
-            await send_body(send, 200, stored.final, api_headers(JSON, rid, 0.0))
+        stream = ready.request.stream
+        headers = api_headers(sse.CONTENT_TYPE.encode() if stream else JSON, rid, 0.0)
+        add_limits(headers, ready.admission, self.engine)
+        if not stream:
+            await send_body(send, 200, stored.final, headers)
             return
-        headers = api_headers(sse.CONTENT_TYPE.encode(), rid, 0.0) + SSE_HEADERS
+        headers += SSE_HEADERS
         await send({"type": "http.response.start", "status": 200, "headers": headers})
 
         async def pump() -> None:

@@ -100,6 +100,7 @@ def error_frame(error: ApiError, stream_id: str | None) -> bytes:
         "code": error.code,
         "message": error.message,
         "param": error.param,
+        **error.extra,
     }
     frame: dict[str, Any] = {
         "type": "error",

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 from paceline.core.usage import Usage
 from paceline.http import instant
+from paceline.http.faults import fault_of
+from paceline.http.faults.drop_after import close_connection
+from paceline.http.faults.nothing import Nothing, Scene
 from paceline.http.generate import Dialect, Ready, parse_json, prepare
 from paceline.http.respond import (
     JSON,
@@ -52,6 +55,7 @@ _MOST_WAITING = 64
 _MOST_LANES = 64
 _POLICY = 1008
 _GOING_AWAY = 1001
+_BROKEN = 1011
 
 
 class _Request(NamedTuple):
@@ -234,6 +238,7 @@ class _Connection:
     async def _respond(self, lane: _Lane, request: _Request) -> None:
         engine = self._engine
         status = 200
+        ready: Ready | None = None
         try:
             body = lane.steering.before(request.frame)
             ready = await prepare(engine, self._dialect, body, self._headers)
@@ -246,6 +251,8 @@ class _Connection:
             status = 500
             log.exception("a response over a WebSocket failed")
             self._refuse(server_error(), lane.stream_id)
+        if ready is not None and ready.admission is not None and (status >= 400 or self._gone):
+            ready.admission.end()
         engine.metrics.request(PATH, status)
 
     async def _deliver(self, lane: _Lane, ready: Ready, request: _Request) -> None:
@@ -267,28 +274,41 @@ class _Connection:
         encoder = ready.encoder()
         assert isinstance(encoder, ResponseStream), "the dialect's own encoder"
         sink = FrameSink(self._sender, done.set, lane.stream_id)
+        fault: Nothing | None = None
+        if ready.request.overrides.fault is not None:
+            fault = fault_of(Scene(engine, ready.plan, sink, encoder, self._drop))
         lane.encoder, lane.sink, lane.response_id = encoder, sink, ready.head.id
         lane.steering.begin(ready.head.id)
         lane.answer = answer = engine.open(
             ready.plan,
             encoder,
-            sink,
+            fault or sink,
             request_id="req_" + os.urandom(16).hex(),
             endpoint=PATH,
             received_ns=request.received_ns,
+            admission=ready.admission,
         )
+        if fault is not None:
+            fault.answer = answer
         answer.open_early()
         if instant.is_instant(ready.plan):
             await instant.deliver(engine, answer, sink, self._until_gone)
         else:
             engine.start_answer(answer, "websocket")
         await done.wait()
+        if fault is not None:
+            fault.close()
         lane.answer = None
         successor, pending = lane.steering.after(request.frame, lane.stream_id)
         if pending is not None:
             self._sender.post({"type": "websocket.send", "text": pending.decode()})
         if successor is not None:
             lane.waiting.appendleft(_Request(successor, engine.clock.now_ns()))
+
+    def _drop(self) -> None:
+        """End the connection without a word, as far as the server lets it be done."""
+        if not close_connection(self._send):
+            self._sender.post({"type": "websocket.close", "code": _BROKEN, "reason": ""})
 
     async def _until_gone(self) -> dict[str, str]:
         await self._left.wait()

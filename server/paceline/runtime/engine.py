@@ -19,6 +19,7 @@ from paceline.core.profile import SERVED_AS, Profile
 from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
 from paceline.runtime.clock import Clock
+from paceline.runtime.limits import Admission, Limits
 from paceline.runtime.logprobs import LogprobSource
 from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
 from paceline.runtime.pacer import Pacer
@@ -33,6 +34,7 @@ from paceline.runtime.text import Ring
 from paceline.runtime.tokenizer import Tokenizer
 
 _IDLE_KEPT = 64
+_LEAST_STEP_MS = 0.001
 
 
 class UnknownModelError(Exception):
@@ -80,6 +82,7 @@ class LiveEngine:
         self._long_plans = asyncio.Lock()
         self.metrics = Metrics()
         self.records = RecordStore(settings.ledger_requests)
+        self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams)
         self.draining = False
         self._logprobs = LogprobSource(self.tokenizer, ring)
         self._at_work: dict[str, _AtWork] = {}
@@ -274,6 +277,7 @@ class LiveEngine:
         request_id: str,
         endpoint: str,
         received_ns: int,
+        admission: Admission | None = None,
     ) -> Answer:
         """An answer with its record and its metrics, not yet started."""
         request, profile = plan.request, plan.profile
@@ -299,6 +303,7 @@ class LiveEngine:
             metrics=self.profile_metrics(profile, plan.tier),
             records=self.records,
             record=record,
+            admission=admission,
         )
 
     def profile_metrics(self, profile: Profile, tier: str = "default") -> ProfileMetrics:
@@ -310,14 +315,19 @@ class LiveEngine:
         plan = answer.plan
         overrides = plan.request.overrides
         at_work = self._deployments(plan.profile)
-        if overrides.ttft_ms is None and overrides.rate is None:
+        own_clock = overrides.ttft_ms is not None or overrides.rate is not None
+        # What happens in the middle of an answer needs one that has a middle.
+        without_clock = plan.profile.kind == "instant" and not own_clock
+        if not own_clock and not without_clock:
             self.pacer.submit(answer, at_work.shared, transport=transport)
             return
         profile = plan.profile
         # Without a rate of its own a request goes on at its profile's ceiling; an instant one's
         # is without end, and no clock ticks that fast.
         step_ms = profile.engine.step_ms
-        if overrides.rate:
+        if without_clock:
+            step_ms = _LEAST_STEP_MS
+        elif overrides.rate:
             step_ms = 1000.0 / overrides.rate
         elif profile.kind == "engine":
             step_ms = 1000.0 / profile.ceiling_tok_s

@@ -91,6 +91,12 @@ class Settings(BaseSettings):
     """Script files, folders of them, or names of shipped ones; in the environment joined by `:`."""
     tool_calls_per_turn: int = Field(1, ge=0, le=1_000_000)
     """Rounds of tool calls after a user's message before the answer is text."""
+    rpm: int = Field(0, ge=0, le=1_000_000_000)
+    """Requests a minute for each API key and model; 0 is no limit."""
+    tpm: int = Field(0, ge=0, le=1_000_000_000_000)
+    """Tokens a minute for each API key and model, prompt and output together; 0 is no limit."""
+    max_streams: int = Field(0, ge=0, le=1_000_000)
+    """Answers under way at once for each API key and model; 0 is no limit."""
     log_level: LogLevel = "info"
     """Least serious log lines that are written."""
     access_log: bool = False

@@ -18,6 +18,7 @@ from paceline.core.sequence import Sequence
 from paceline.core.usage import Usage
 from paceline.runtime.clock import Clock
 from paceline.runtime.lane import Lane
+from paceline.runtime.limits import Admission
 from paceline.runtime.metrics import AbortCause, ProfileMetrics
 from paceline.runtime.records import RecordState, RecordStore, RequestRecord, Track
 
@@ -75,6 +76,7 @@ class Answer:
         "_begun_ns",
         "_headers_sent",
         "_left",
+        "admission",
         "deployment",
         "encoder",
         "later",
@@ -98,6 +100,7 @@ class Answer:
         metrics: ProfileMetrics,
         records: RecordStore,
         record: RequestRecord,
+        admission: Admission | None = None,
     ) -> None:
         """Without an encoder the answer isn't streamed."""
         self.plan = plan
@@ -106,6 +109,7 @@ class Answer:
         self.metrics = metrics
         self.records = records
         self.record = record
+        self.admission = admission
         self.received_ns = record.received_ns
         self.deployment: EngineDeployment | FlatDeployment | None = None
         self.later: deque[tuple[Answer, ChoiceEncoder, int]] | None = None
@@ -138,7 +142,7 @@ class Answer:
     @property
     def over(self) -> bool:
         """Whether all of it was sent, or nobody wants it any more."""
-        return not self._left
+        return self._left <= 0
 
     def usage(self) -> Usage:
         """The answer's token counts; the cached ones are known once its prefill has begun."""
@@ -285,6 +289,8 @@ class Answer:
         """
         if self.under_way is not None:
             self.under_way.pop(self, None)
+        if self.admission is not None:
+            self.admission.end()
         for stream in self.streams:
             stream.seq.owner = None
             stream.lane = None

@@ -1,0 +1,50 @@
+"""The connection breaks in the middle: no error, no end of the body, no closing frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.core.usage import Usage
+from paceline.http.faults.after import After
+from paceline.runtime.stream import Timing
+
+
+class DropAfter(After):
+    """Closes the client's connection; what was written before it still arrives."""
+
+    def strike(self) -> bool:
+        """Break the answer off without a word."""
+        self.scene.engine.pacer.abort(self.victim, "error")
+        self.scene.drop()
+        return False
+
+    def strike_whole(self, usage: Usage, timing: Timing) -> None:
+        """The same before anything was said."""
+        self.struck = True
+        self.victim.record.state = "failed"
+        self.scene.drop()
+
+    def write(self, data: bytes) -> None:
+        """A part of a stream, if there is still a connection."""
+        if not self.struck:
+            self.inner.write(data)
+
+    def end(self, data: bytes) -> None:
+        """The last part."""
+        if not self.struck:
+            self.inner.end(data)
+
+
+def close_connection(send: Any) -> bool:
+    """Close the connection behind an ASGI `send`; whether it could be reached.
+
+    ASGI has no word for it. uvicorn's `send` is a method of what holds the transport; behind a
+    middleware, or another server, it isn't, and the caller takes what ASGI offers: HTTP by leaving
+    an answer unfinished, which servers log as an error of the application's.
+    """
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    close = getattr(transport, "close", None)
+    if close is None:
+        return False
+    close()
+    return True

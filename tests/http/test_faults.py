@@ -1,0 +1,476 @@
+"""Faults over a socket, in every dialect; and limits at the edge of the server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
+from websockets.sync.client import ClientConnection, connect
+
+from paceline.http.faults import ERROR, FAULTS
+from paceline.wire.faults import NAMES
+from tests.live import (
+    CHAT,
+    COMPLETIONS,
+    EMBEDDINGS,
+    PATIENCE_S,
+    Answer,
+    Server,
+    Wire,
+    chat,
+    checked_error,
+    content_of,
+    contents,
+    wait_until,
+)
+
+RESPONSES = "/v1/responses"
+MESSAGES = "/v1/messages"
+DIALECTS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES)
+
+
+def body(path: str, model: str = "quick", **fields: Any) -> dict[str, Any]:
+    """Ten tokens without reasoning."""
+    made: dict[str, Any] = {"model": model, **fields}
+    made["paceline"] = {"output_tokens": 10, "reasoning_tokens": 0, **fields.get("paceline", {})}
+    if path == COMPLETIONS:
+        return {"prompt": "x", "max_tokens": 100, **made}
+    if path == RESPONSES:
+        return {"input": "x", **made}
+    return {"messages": [{"role": "user", "content": "x"}], "max_tokens": 100, **made}
+
+
+def fault(value: Any) -> dict[str, Any]:
+    return {"paceline": {"fault": value}}
+
+
+def test_every_name_has_its_fault() -> None:
+    assert {*FAULTS, ERROR} == set(NAMES)
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False])
+def test_none_changes_nothing(server: Server, path: str, stream: bool) -> None:
+    answer = server.post(path, body(path, stream=stream, **fault("none")))
+    assert answer.status == 200
+    assert answer.complete
+    assert server.record(answer.header("x-request-id") or "")["state"] == "finished"
+
+
+# -- an error in place of an answer ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, RESPONSES])
+@pytest.mark.parametrize("status", [400, 429, 500, 599])
+def test_an_error_of_any_status(server: Server, path: str, status: int) -> None:
+    wanted = {"name": "error", "status": status, "code": "odd", "message": "Odd."}
+    answer = server.post(path, body(path, stream=True, **fault(wanted)))
+    assert answer.status == status
+    assert (answer.error["code"], answer.error["message"]) == ("odd", "Odd.")
+    assert answer.header("retry-after") is None
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+def test_a_rate_limit_rounds_its_wait_up(server: Server, path: str) -> None:
+    answer = server.post(path, body(path), {"X-Paceline-Fault": "error:rate_limit,1.2"})
+    assert answer.status == 429
+    assert answer.header("retry-after") == "2"
+    assert answer.header("retry-after-ms") == "1200"
+    error = answer.object["error"]
+    assert error["message"].endswith("Please try again in 1.2s.")
+    assert error["type"] == ("rate_limit_error" if path == MESSAGES else "requests")
+
+
+def test_overloaded_as_each_api_says_it(server: Server) -> None:
+    for path in (CHAT, RESPONSES):
+        answer = server.post(path, body(path, **fault("error:overloaded")))
+        assert (answer.status, answer.error["code"]) == (503, "server_is_overloaded")
+    answer = server.post(MESSAGES, body(MESSAGES, **fault("error:overloaded")))
+    assert (answer.status, answer.object["error"]["type"]) == (529, "overloaded_error")
+
+
+def test_a_used_up_plan_as_codex_reads_it(server: Server) -> None:
+    before = int(time.time())
+    wanted = "error:usage_limit_reached,90"
+    answer = server.post(RESPONSES, body(RESPONSES, **fault(wanted)))
+    error = answer.object["error"]
+    assert (answer.status, error["type"]) == (429, "usage_limit_reached")
+    assert isinstance(error["plan_type"], str)
+    assert error["resets_in_seconds"] == 90
+    assert before + 90 <= error["resets_at"] <= time.time() + 90
+    assert answer.header("retry-after") is None
+
+
+def test_the_openai_client_knows_them(server: Server) -> None:
+    for name, kind in {
+        "unauthorized": openai.AuthenticationError,
+        "rate_limit": openai.RateLimitError,
+        "overloaded": openai.InternalServerError,
+    }.items():
+        with pytest.raises(kind):
+            server.openai().responses.create(
+                model="quick", input="x", extra_headers={"X-Paceline-Fault": f"error:{name}"}
+            )
+
+
+def test_what_else_is_wrong_is_said_first(server: Server) -> None:
+    answer = server.post(CHAT, body(CHAT, "nope", **fault("error:500")))
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+    for path in DIALECTS:
+        answer = server.post(path, body(path, **fault({"name": "fail_after"})))
+        assert answer.status == 400
+        assert "paceline.fault.tokens" in answer.object["error"]["message"]
+
+
+def test_embeddings_know_only_errors(server: Server) -> None:
+    asked = {"model": "quick", "input": "x"}
+    assert server.post(EMBEDDINGS, {**asked, **fault("error:418")}).status == 418
+    answer = server.post(EMBEDDINGS, {**asked, **fault("drop_after:1")})
+    assert answer.status == 400
+    assert answer.error["param"] == "paceline.fault"
+    assert server.post(EMBEDDINGS, {**asked, **fault("none")}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields"),
+    [("slice", {"stream": False}), ("fail_after:1", {"background": True})],
+)
+def test_what_can_t_happen_is_refused(server: Server, asked: str, fields: dict[str, Any]) -> None:
+    answer = server.post(RESPONSES, body(RESPONSES, **fields, **fault(asked)))
+    assert answer.status == 400
+    assert (answer.error["param"], answer.error["code"]) == (
+        "paceline.fault",
+        "unsupported_parameter",
+    )
+
+
+# -- in the middle -------------------------------------------------------------------------------
+
+
+def deltas(path: str, data: bytes) -> int:
+    """How many events with text there are."""
+    mark = {
+        CHAT: b'"content":"',
+        COMPLETIONS: b'"text":"',
+        RESPONSES: b"event: response.output_text.delta",
+        MESSAGES: b"event: content_block_delta",
+    }[path]
+    events = [event for event in data.split(b"\n\n") if mark in event]
+    return sum(not (b'"content":""' in event or b'"text":""' in event) for event in events)
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize("model", ["quick", "instant", "flat-1000"])
+@pytest.mark.parametrize("after", [1, 4, 10])
+def test_a_dropped_stream_just_ends(server: Server, path: str, model: str, after: int) -> None:
+    answer = server.post(path, body(path, model, stream=True, **fault(f"drop_after:{after}")))
+    assert answer.status == 200
+    assert not answer.complete
+    assert deltas(path, answer.body) == after
+    for end in (
+        b"[DONE]",
+        b'finish_reason":"',
+        b"message_stop",
+        b"response.completed",
+        b'error":{',
+    ):
+        assert end not in answer.body
+    record = server.record(answer.header("x-request-id") or "")
+    assert record["state"] == "failed"
+    server.wait_idle("quick")
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize("model", ["instant", "flat-1000"])
+@pytest.mark.parametrize("after", [0, 1, 10])
+def test_a_failed_stream_says_so(server: Server, path: str, model: str, after: int) -> None:
+    answer = server.post(path, body(path, model, stream=True, **fault(f"fail_after:{after}")))
+    assert answer.status == 200
+    assert answer.complete
+    assert deltas(path, answer.body) == after
+    assert b"[DONE]" not in answer.body
+    assert b"error" in answer.body.split(b"\n\n")[-2]
+    assert server.record(answer.header("x-request-id") or "")["state"] == "failed"
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+def test_an_answer_that_is_shorter_stays_whole(server: Server, path: str) -> None:
+    answer = server.post(path, body(path, stream=True, **fault("fail_after:11")))
+    assert answer.complete
+    assert deltas(path, answer.body) == 10
+    assert server.record(answer.header("x-request-id") or "")["state"] == "finished"
+
+
+def test_all_choices_count_and_all_end(server: Server) -> None:
+    answer = server.post(CHAT, body(CHAT, stream=True, n=3, **fault("fail_after:7")))
+    assert deltas(CHAT, answer.body) == 7
+    assert b'"error"' in answer.body.split(b"\n\n")[-2]
+    server.wait_idle("quick")
+
+
+def test_a_code_that_responses_know(server: Server) -> None:
+    asked = {"name": "fail_after", "tokens": 2, "code": "rate_limit_exceeded", "message": "Slow."}
+    answer = server.post(RESPONSES, body(RESPONSES, stream=True, **fault(asked)))
+    last = json.loads(answer.body.split(b"\n\n")[-2].partition(b"data: ")[2])
+    assert last["response"]["error"] == {"code": "rate_limit_exceeded", "message": "Slow."}
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+def test_whole_answers_break_too(server: Server, path: str) -> None:
+    answer = server.post(path, body(path, **fault("fail_after:10")))
+    assert answer.status == 500
+    assert server.record(answer.header("x-request-id") or "")["state"] == "failed"
+    assert server.post(path, body(path, **fault("fail_after:11"))).status == 200
+    with pytest.raises((EOFError, ConnectionResetError)):
+        server.post(path, body(path, **fault("drop_after:10")))
+
+
+def test_behind_a_page_s_origin_the_connection_ends_too() -> None:
+    """There the transport is out of reach, and what ASGI offers has to do."""
+    own = Server()
+    try:
+        own.__enter__()
+        asked = body(CHAT, stream=True, **fault("drop_after:2"))
+        answer = own.post(CHAT, asked, {"Origin": "https://a.example"})
+        assert not answer.complete
+        assert deltas(CHAT, answer.body) == 2
+    finally:
+        output = own.stop()
+    assert output.strip() == "ERROR:    ASGI callable returned without completing response."
+
+
+# -- a pause -------------------------------------------------------------------------------------
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("path", DIALECTS)
+def test_a_stall_holds_and_then_all_comes(server: Server, path: str) -> None:
+    answer = server.post(path, body(path, "flat-200", stream=True, **fault("stall_after:3,400")))
+    assert answer.complete
+    assert deltas(path, answer.body) == 10
+    gaps = [b[0] - a[0] for a, b in zip(answer.arrivals, answer.arrivals[1:], strict=False)]
+    longest = max(gaps)
+    assert 0.35 < longest < 1.5
+    at = gaps.index(longest) + 1
+    assert deltas(path, b"".join(data for _, data in answer.arrivals[:at])) == 3
+    # The rest was due meanwhile: nothing is late for it but what the pause made so.
+    assert answer.arrivals[-1][0] - answer.arrivals[at][0] < 0.2
+    assert server.record(answer.header("x-request-id") or "")["state"] == "finished"
+
+
+@pytest.mark.realtime
+def test_a_stall_of_a_whole_answer(server: Server) -> None:
+    start = time.monotonic()
+    answer = server.post(CHAT, body(CHAT, "instant", **fault("stall_after:0,300")))
+    assert answer.status == 200
+    assert 0.3 <= time.monotonic() - start < 2.0
+
+
+@pytest.mark.realtime
+def test_a_client_that_leaves_in_a_stall_leaves_nothing_behind(server: Server) -> None:
+    with Wire(server) as wire:
+        wire.send("POST", CHAT, body(CHAT, stream=True, **fault("stall_after:2,3600000")))
+        wire.head()
+        wait_until(lambda: server.metrics().running("quick") > 0, "it runs")
+    server.wait_idle("quick")
+
+
+@pytest.mark.realtime
+def test_a_server_that_stops_breaks_a_stall_off() -> None:
+    with Server("--grace-s", "0.2") as own, Wire(own) as wire:
+        asked = body(CHAT, "slow", stream=True, **fault("stall_after:2,3600000"))
+        wire.send("POST", CHAT, asked)
+        answer = wire.head()
+        while deltas(CHAT, answer.body) < 2:
+            assert wire.chunk(answer)
+        start = time.monotonic()
+        own.process.terminate()
+        while wire.chunk(answer):
+            pass
+        assert b"server_shutting_down" in answer.body
+        own.process.wait(PATIENCE_S)
+        assert time.monotonic() - start < 5.0
+
+
+@pytest.mark.realtime
+def test_cut_pieces_leave_in_time(server: Server) -> None:
+    asked = body(CHAT, "flat-100", stream=True, **fault("slice:5"))
+    answer = server.post(CHAT, asked)
+    assert len(contents(answer.events)) > 10
+    record = server.record(answer.header("x-request-id") or "")
+    assert record["split_ms"]["decode"] == pytest.approx(90.0, abs=1e-3)
+    assert answer.arrivals[-1][0] - answer.arrivals[0][0] == pytest.approx(0.09, abs=0.1)
+
+
+# -- over a WebSocket ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def socket(server: Server) -> Iterator[ClientConnection]:
+    url = f"ws://{server.host}:{server.port}/v1/responses"
+    with connect(url, proxy=None) as connection:
+        yield connection
+
+
+def create(connection: ClientConnection, **fields: Any) -> None:
+    connection.send(json.dumps({"type": "response.create", **body(RESPONSES, **fields)}))
+
+
+def receive(connection: ClientConnection) -> list[dict[str, Any]]:
+    """Frames up to one that ends a response."""
+    found: list[dict[str, Any]] = []
+    ends = {"response.completed", "response.failed", "error"}
+    while not found or found[-1]["type"] not in ends:
+        found.append(json.loads(connection.recv(PATIENCE_S)))
+    return found
+
+
+def test_frames_fail_and_the_connection_goes_on(socket: ClientConnection) -> None:
+    create(socket, **fault("error:rate_limit,1.2"))
+    (refused,) = receive(socket)
+    assert refused["status"] == 429
+    assert refused["error"]["code"] == "rate_limit_exceeded"
+    assert (refused["headers"]["retry-after"], refused["headers"]["retry-after-ms"]) == (
+        "2",
+        "1200",
+    )
+    create(socket, **fault("error:usage_limit_reached,60"))
+    assert receive(socket)[-1]["error"]["resets_in_seconds"] == 60
+    create(socket, **fault("slice"))
+    assert receive(socket)[-1]["error"]["param"] == "paceline.fault"
+    create(socket, **fault("fail_after:3"))
+    events = receive(socket)
+    assert events[-1]["type"] == "response.failed"
+    assert [e["type"] for e in events].count("response.output_text.delta") == 3
+    create(socket)
+    assert receive(socket)[-1]["type"] == "response.completed"
+
+
+@pytest.mark.realtime
+def test_frames_stall(socket: ClientConnection) -> None:
+    start = time.monotonic()
+    create(socket, **fault("stall_after:3,300"))
+    events = receive(socket)
+    assert time.monotonic() - start >= 0.3
+    assert events[-1]["type"] == "response.completed"
+    create(socket)
+    assert receive(socket)[-1]["type"] == "response.completed"
+
+
+def test_a_dropped_socket_has_no_closing_frame(socket: ClientConnection) -> None:
+    create(socket, **fault("drop_after:3"))
+    with pytest.raises(ConnectionClosed) as caught:
+        receive(socket)
+    assert isinstance(caught.value, ConnectionClosedError)
+    assert caught.value.rcvd is None
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Server]:
+    arguments = ("--rpm", "1000", "--tpm", "2000", "--max-streams", "2")
+    with Server(*arguments) as running:
+        yield running
+
+
+def key(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {name}"}
+
+
+@pytest.mark.realtime
+def test_headers_follow_the_bucket(limited: Server) -> None:
+    for path in DIALECTS:
+        left = []
+        for stream in (False, True):
+            answer = limited.post(path, body(path, "instant", stream=stream), key(path))
+            assert answer.status == 200
+            assert answer.header("x-ratelimit-limit-requests") == "1000"
+            assert answer.header("x-ratelimit-limit-tokens") == "2000"
+            left.append(int(answer.header("x-ratelimit-remaining-tokens") or ""))
+            assert answer.header("x-ratelimit-reset-tokens")
+        assert 1900 < left[1] < left[0] < 2000
+
+
+def test_tokens_are_the_prompt_s_and_what_is_asked_for(limited: Server) -> None:
+    def ask(max_tokens: int) -> Answer:
+        return limited.post(CHAT, chat("instant", max_tokens=max_tokens), key("tokens"))
+
+    refused = ask(1999)
+    assert refused.status == 429
+    assert (refused.error["type"], refused.error["code"]) == ("tokens", "rate_limit_exceeded")
+    assert refused.error["message"].startswith("Request too large for instant on tokens per min")
+    assert refused.header("retry-after") is None
+    assert refused.header("x-should-retry") == "false"
+    assert refused.header("x-ratelimit-remaining-tokens") == "2000"
+    own = {"paceline": {"output_tokens": 1500}}
+    assert limited.post(CHAT, chat("instant", **own), key("tokens")).status == 200
+    refused = ask(1000)
+    assert refused.status == 429
+    assert "Limit 2000, Used 15" in refused.error["message"]
+    ms, seconds = refused.header("retry-after-ms"), refused.header("retry-after")
+    assert ms is not None
+    assert seconds == str(-(-int(ms) // 1000))
+    assert 10_000 < int(ms) < 20_000
+    assert ask(100).status == 200, "it wants less"
+
+
+@pytest.mark.realtime
+def test_streams_at_once(limited: Server) -> None:
+    asked = chat("slow", stream=True, max_tokens=200, ignore_eos=True)
+    with Wire(limited) as one, Wire(limited) as two:
+        for wire in (one, two):
+            wire.send("POST", CHAT, asked, key("many"))
+            assert wire.head().status == 200
+        refused = limited.post(CHAT, chat("slow", max_tokens=1), key("many"))
+        assert refused.status == 429
+        assert refused.error["type"] == "streams"
+        assert refused.header("retry-after") == "1"
+        assert limited.post(CHAT, chat("slow", max_tokens=1), key("few")).status == 200
+    limited.wait_idle("slow")
+    assert limited.post(CHAT, chat("slow", max_tokens=1), key("many")).status == 200
+
+
+def test_refused_requests_hold_nothing(limited: Server) -> None:
+    for _ in range(5):
+        for asked in (fault("error:500"), {"max_tokens": 10**9}):
+            assert limited.post(CHAT, chat("quick", **asked), key("held")).status >= 400
+        refused = body(RESPONSES, background=True, **fault("drop_after:1"))
+        assert limited.post(RESPONSES, refused, key("held")).status == 400
+    for _ in range(5):
+        answer = limited.post(CHAT, body(CHAT, stream=True, **fault("drop_after:1")), key("held"))
+        assert answer.status == 200
+        answer = limited.post(CHAT, body(CHAT, **fault("fail_after:1")), key("held"))
+        assert answer.status == 500
+
+
+def test_a_limit_as_messages_and_frames_say_it(limited: Server) -> None:
+    wanted = {"paceline": {"output_tokens": 1900}, "max_tokens": 1950}
+    assert limited.post(MESSAGES, body(MESSAGES, "instant", **wanted), key("m")).status == 200
+    refused = limited.post(MESSAGES, body(MESSAGES, "instant", **wanted), key("m"))
+    assert refused.status == 429
+    assert refused.object["error"]["type"] == "rate_limit_error"
+    assert int(refused.header("retry-after") or "") > 30
+    url = f"ws://{limited.host}:{limited.port}/v1/responses"
+    with connect(url, proxy=None, additional_headers=key("m")) as connection:
+        create(connection, model="instant", max_output_tokens=1900)
+        (frame,) = receive(connection)
+        assert frame["status"] == 429
+        assert int(frame["headers"]["retry-after"]) > 30
+        assert frame["headers"]["x-ratelimit-limit-tokens"] == "2000"
+
+
+def test_without_limits_there_are_no_headers(server: Server) -> None:
+    answer = server.post(CHAT, chat("instant", max_tokens=1))
+    assert not [name for name, _ in answer.headers if name.startswith("x-ratelimit")]
+    with httpx2.Client(base_url=server.url, trust_env=False) as client:
+        raw = client.post(CHAT, json=chat("quick", **fault("error:429")))
+    checked_error(raw.status_code, raw.headers["content-type"], raw.content)
+    assert content_of(answer.object)
