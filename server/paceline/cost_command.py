@@ -14,8 +14,9 @@ from rich.text import Text
 
 from paceline.cli import ProfilePaths, fail
 from paceline.core.pricing import NOT_PUBLISHED, plain
-from paceline.core.profile import Profile, SourceClass
+from paceline.core.profile import Profile
 from paceline.core.rates import TIERS, Day, Offer, RateCard, Tier, Unit, is_day
+from paceline.core.sources import SourceClass
 from paceline.runtime.profile_files import ProfileFileError, ProfileRegistry
 from paceline.runtime.rate_files import RateBook, RateFileError, load_rates, shipped_rates_folder
 from paceline.simulation.arrivals import TraceWorkload

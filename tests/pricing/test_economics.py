@@ -22,7 +22,7 @@ from paceline.core.economics import (
     work_out,
     written,
 )
-from paceline.core.profile import SOURCE_CLASSES
+from paceline.core.sources import SOURCE_CLASSES
 from paceline.economics_command import economics
 
 app = typer.Typer()

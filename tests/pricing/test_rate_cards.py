@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.core.profile import SOURCE_CLASSES
 from paceline.core.rates import KEYS, Offer, is_day
+from paceline.core.sources import SOURCE_CLASSES
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.rate_files import (
     RateFileError,

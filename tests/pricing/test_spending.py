@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from paceline.core.profile import Engine, Limits, PrefixCache, Profile, Source
+from paceline.core.profile import Engine, Limits, PrefixCache, Profile
 from paceline.core.rates import Offer, RateCard, Rates
+from paceline.core.sources import Source
 from paceline.core.usage import Usage
 from paceline.simulation.arrivals import Trace, TraceWorkload
 from paceline.simulation.bills import make_line

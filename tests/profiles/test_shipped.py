@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from paceline.core.profile import SECTIONS, SOURCE_CLASSES, Profile
+from paceline.core.profile import SECTIONS, Profile
 from paceline.core.profile_document import parse_profile
+from paceline.core.sources import SOURCE_CLASSES
 from paceline.runtime.profile_files import ProfileRegistry, load_profiles, shipped_folder
 
 FOLDER = Path(__file__).parents[2] / "profiles"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal, InvalidOperation, localcontext
 
-from paceline.core.profile import Source
+from paceline.core.sources import Source
 
 _ARTICLE = "as the article has it"
 _WIDE = Context(prec=28)

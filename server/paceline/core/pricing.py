@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, localcontext
 from typing import Literal, get_args
 
-from paceline.core.profile import SOURCE_CLASSES, Source, SourceClass
 from paceline.core.rates import TIERS, UNITS, Day, RateCard, Rates, Tier, Unit
+from paceline.core.sources import SOURCE_CLASSES, Source, SourceClass
 from paceline.core.usage import Usage
 
 Kind = Literal["input", "cached_input", "cache_write", "output", "reasoning"]

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from paceline.core.overhead import Site
-
-SourceClass = Literal["official", "measured", "estimate", "hypothesis"]
-SOURCE_CLASSES: tuple[SourceClass, ...] = get_args(SourceClass)
+from paceline.core.sources import Source
 
 SERVED_AS = {
     "fast": "priority",
@@ -213,14 +211,6 @@ class WebSocketFactors:
     round_trip: float = _number(1.0, 0.0, 10.0)
     per_token: float = _number(1.0, 0.0, 10.0)
     ttft: float = _number(1.0, 0.0, 10.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a number comes from and how certain it is."""
-
-    kind: SourceClass
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

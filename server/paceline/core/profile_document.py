@@ -12,14 +12,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from paceline.core.overhead import Site
-from paceline.core.profile import (
-    SECTIONS,
-    SERVED_AS,
-    SOURCE_CLASSES,
-    Profile,
-    ProfileError,
-    Source,
-)
+from paceline.core.profile import SECTIONS, SERVED_AS, Profile, ProfileError
+from paceline.core.sources import Source, read_sources
 
 _STRONGEST_SITE = 20.0
 
@@ -54,7 +48,7 @@ def parse_profile(data: Mapping[str, Any]) -> Profile:
         notes=_text(data, "notes", ""),
         models=tuple(models),
         tiers=_tiers(data.get("tiers", {})),
-        sources=_spread(_sources(data.get("sources", {})), data),
+        sources=_spread(read_sources(data.get("sources", {}), ProfileError), data),
         **parts,
     )
     _check_pairs(profile)
@@ -137,23 +131,6 @@ def _sites(key: str, value: Any) -> tuple[Site, ...]:
             )
         sites.append((float(row[0]), float(row[1]), float(row[2]), float(row[3])))
     return tuple(sites)
-
-
-def _sources(data: Any) -> dict[str, Source]:
-    if not isinstance(data, Mapping):
-        raise ProfileError("sources", "must be a table")
-    found: dict[str, Source] = {}
-    for key, entry in data.items():
-        where = f"sources.{key}"
-        if not isinstance(entry, Mapping) or set(entry) != {"class", "from"}:
-            raise ProfileError(where, 'must be { class = "…", from = "…" }')
-        kind, text = entry["class"], entry["from"]
-        if kind not in SOURCE_CLASSES:
-            raise ProfileError(where, f"class must be one of {', '.join(SOURCE_CLASSES)}")
-        if not isinstance(text, str) or not text.strip():
-            raise ProfileError(where, "from must say where the number comes from")
-        found[key] = Source(kind, text)
-    return found
 
 
 def _spread(sources: dict[str, Source], data: Mapping[str, Any]) -> dict[str, Source]:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from paceline.core.profile import SOURCE_CLASSES, Source
+from paceline.core.sources import Source, read_sources
 
 Unit = Literal["usd", "credits"]
 """US dollars, or Codex credits."""
@@ -199,7 +199,9 @@ def _rates(where: str, card: Any) -> Rates:
     body = {key: value for key, value in card.items() if key not in {"from", "sources"}}
     numbers = {key: _number(where, key, value) for key, value in _flat("", body)}
     _check_pairs(where, numbers)
-    sources = _sources(where, card.get("sources", {}))
+    sources = read_sources(
+        card.get("sources", {}), lambda key, reason: RateError(f"{where}.{key}", reason)
+    )
     covered: set[str] = set()
     for key in numbers:
         source = _covering(sources, key)
@@ -257,20 +259,3 @@ def _covering(sources: Mapping[str, Source], key: str) -> str:
     while key and key not in sources:
         key = key.rpartition(".")[0]
     return key
-
-
-def _sources(where: str, data: Any) -> dict[str, Source]:
-    if not isinstance(data, Mapping):
-        raise RateError(f"{where}.sources", "must be a table")
-    found: dict[str, Source] = {}
-    for key, entry in data.items():
-        at = f"{where}.sources.{key}"
-        if not isinstance(entry, Mapping) or set(entry) != {"class", "from"}:
-            raise RateError(at, 'must be { class = "…", from = "…" }')
-        kind, text = entry["class"], entry["from"]
-        if kind not in SOURCE_CLASSES:
-            raise RateError(at, f"class must be one of {', '.join(SOURCE_CLASSES)}")
-        if not isinstance(text, str) or not text.strip():
-            raise RateError(at, "from must say where the number comes from")
-        found[key] = Source(kind, text)
-    return found

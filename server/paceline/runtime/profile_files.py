@@ -15,15 +15,9 @@ from collections.abc import Container, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from paceline.core.profile import (
-    Engine,
-    Limits,
-    PrefixCache,
-    Profile,
-    ProfileError,
-    Source,
-)
+from paceline.core.profile import Engine, Limits, PrefixCache, Profile, ProfileError
 from paceline.core.profile_document import parse_profile
+from paceline.core.sources import Source
 
 MAX_FLAT_RATE = 1e6
 """Fastest `flat-RATE`, in tokens a second."""

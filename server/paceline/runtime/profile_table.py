@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from paceline.core.profile import SOURCE_CLASSES, Profile, SourceClass
+from paceline.core.profile import Profile
+from paceline.core.sources import SOURCE_CLASSES, SourceClass
 
 Certainty = SourceClass | Literal["default"]
 """A source's class, or `default` where the profile says nothing and Paceline's default holds."""

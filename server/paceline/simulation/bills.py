@@ -8,8 +8,8 @@ from decimal import Context, Decimal
 from typing import Any
 
 from paceline.core.pricing import Charge, Kind, add_up, bill, least_certain, plain, token_counts
-from paceline.core.profile import Source, SourceClass
 from paceline.core.rates import Day, Offer, RateCard, Unit
+from paceline.core.sources import Source, SourceClass
 from paceline.simulation.spending import Spending
 
 # A quotient has no last digit; it is rounded, and nothing is billed by it.

@@ -7,10 +7,11 @@ from typing import Any
 
 from paceline.core.deployment import deploy
 from paceline.core.prefix_cache import PrefixCache
-from paceline.core.profile import SOURCE_CLASSES, Profile, SourceClass
+from paceline.core.profile import Profile
 from paceline.core.rng import mix64
 from paceline.core.sequence import Sequence
 from paceline.core.simulate import closed_loop
+from paceline.core.sources import SOURCE_CLASSES, SourceClass
 from paceline.core.usage import Usage
 from paceline.simulation.arrivals import TraceWorkload
 from paceline.simulation.lengths import WorkloadError
