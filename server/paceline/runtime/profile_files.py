@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from pathlib import Path
 from paceline.core.profile import Engine, Limits, PrefixCache, Profile, ProfileError
 from paceline.core.profile_document import parse_profile
 from paceline.core.sources import Source
+from paceline.runtime.toml_files import FileError, files_of, read_toml, shipped
 
 MAX_FLAT_RATE = 1e6
 """Fastest `flat-RATE`, in tokens a second."""
@@ -28,27 +28,13 @@ _AS_ASKED = Source("hypothesis", "as the caller asked; it stands for no hardware
 _VIRTUAL_LIMITS = Limits(context_tokens=10_485_760, max_output_tokens=1_048_576)
 
 
-class ProfileFileError(ValueError):
+class ProfileFileError(FileError):
     """A profile file that can't be used: which file, which key, and why."""
-
-    def __init__(self, path: Path | None, key: str, reason: str) -> None:
-        where = f"{path}: " if path is not None else ""
-        super().__init__(f"{where}{key}: {reason}" if key else f"{where}{reason}")
-        self.path = path
-        self.key = key
-        self.reason = reason
 
 
 def load_profile_file(path: Path) -> Profile:
     """Read one profile. Raises ProfileFileError."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ProfileFileError(path, "", error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise ProfileFileError(path, "", "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileFileError(path, "", f"is not TOML: {error}") from error
+    data = read_toml(path, ProfileFileError)
     try:
         profile = parse_profile(data)
     except ProfileError as error:
@@ -64,10 +50,7 @@ def load_profiles(paths: Iterable[Path]) -> list[Profile]:
     found: list[Profile] = []
     origin: dict[str, Path] = {}
     for path in paths:
-        files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        if not files:
-            raise ProfileFileError(path, "", "the folder holds no .toml file")
-        for file in files:
+        for file in files_of(path, ProfileFileError):
             profile = load_profile_file(file)
             for name in (profile.name, *profile.models):
                 if name in origin:
@@ -79,8 +62,7 @@ def load_profiles(paths: Iterable[Path]) -> list[Profile]:
 
 def shipped_folder() -> Path:
     """Where the profiles that come with this program lie."""
-    packaged = Path(__file__).parent.parent / "_profiles"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "profiles"
+    return shipped("profiles")
 
 
 def is_virtual(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,28 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from paceline.core.rates import Offer, RateCard, RateError, parse_rate_card
+from paceline.runtime.toml_files import FileError, files_of, read_toml, shipped
 
 
-class RateFileError(ValueError):
+class RateFileError(FileError):
     """A rate card's file that can't be used: which file, which key, and why."""
-
-    def __init__(self, path: Path, key: str, reason: str) -> None:
-        super().__init__(f"{path}: {key}: {reason}" if key else f"{path}: {reason}")
-        self.path = path
-        self.key = key
-        self.reason = reason
 
 
 def load_rate_file(path: Path) -> RateCard:
     """Read one rate card. Raises RateFileError."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except OSError as error:
-        raise RateFileError(path, "", error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise RateFileError(path, "", "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RateFileError(path, "", f"is not TOML: {error}") from error
+    data = read_toml(path, RateFileError, parse_float=Decimal)
     try:
         return parse_rate_card(_with_days(data))
     except RateError as error:
@@ -45,10 +32,7 @@ def load_rates(paths: Iterable[Path]) -> RateBook:
     """
     cards: dict[str, RateCard] = {}
     for path in paths:
-        files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        if not files:
-            raise RateFileError(path, "", "the folder holds no .toml file")
-        for file in files:
+        for file in files_of(path, RateFileError):
             card = load_rate_file(file)
             cards[card.model] = card
     return RateBook(cards.values())
@@ -56,8 +40,7 @@ def load_rates(paths: Iterable[Path]) -> RateBook:
 
 def shipped_rates_folder() -> Path:
     """Where the rate cards that come with this program lie."""
-    packaged = Path(__file__).parent.parent / "_rates"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "rates"
+    return shipped("rates")
 
 
 class RateBook:
