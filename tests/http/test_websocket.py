@@ -139,6 +139,7 @@ def test_a_lane_s_responses_come_one_after_another_and_lanes_side_by_side(server
         ('{"type":"response.create","model":"nope","input":"x"}', "model"),
         ('{"type":"response.create","model":"quick","input":"x","background":true}', "background"),
         ('{"type":"response.create","model":"quick","input":"x","stream_id":3}', "stream_id"),
+        ('{"type":"response.create","stream_id":"' + "x" * 513 + '"}', "stream_id"),
         ('{"type":"response.cancel"}', "response_id"),
     ],
 )

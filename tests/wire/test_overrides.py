@@ -49,6 +49,7 @@ def test_a_header_wins_over_the_body() -> None:
     ("headers", "field", "param", "code"),
     [
         ({"x-paceline-rate": "0"}, None, "X-Paceline-Rate", "decimal_below_min_value"),
+        ({"x-paceline-rate": "1e-320"}, None, "X-Paceline-Rate", "decimal_below_min_value"),
         ({"x-paceline-rate": "fast"}, None, "X-Paceline-Rate", "invalid_type"),
         ({"x-paceline-rate": "nan"}, None, "X-Paceline-Rate", "invalid_type"),
         ({"x-paceline-rate": "inf"}, None, "X-Paceline-Rate", "invalid_type"),

@@ -43,7 +43,7 @@ from paceline.http.steering import Steering
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.stream import Answer
 from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
-from paceline.wire.fields import name_text
+from paceline.wire.fields import text
 from paceline.wire.responses.encode import ResponseFrames, ResponseStream
 from paceline.wire.responses.events import SEPARATOR
 
@@ -53,6 +53,9 @@ _MOST_WAITING = 64
 """Requests of one lane that may wait for those before them."""
 
 _MOST_LANES = 64
+_stream_name = text(1, 512)
+"""It comes back in every event."""
+
 _POLICY = 1008
 _GOING_AWAY = 1001
 _BROKEN = 1011
@@ -158,7 +161,7 @@ class _Connection:
                 raise invalid("type", "A frame must be a JSON object.", "invalid_type")
             kind = frame.get("type")
             if frame.get("stream_id") is not None:
-                stream_id = name_text(frame["stream_id"], "stream_id")
+                stream_id = _stream_name(frame["stream_id"], "stream_id")
             if kind == "response.create":
                 self._create(frame, stream_id, received_ns)
             elif kind == "response.cancel":

@@ -27,7 +27,8 @@ _TABLE: dict[str, Check] = {
     "reasoning_tokens": whole(0, _MAX_TOKENS),
     "seed": whole(),
     "ttft_ms": number(0.0, _DAY_MS),
-    "rate": number(0.0, 1e9, above=True),
+    # No slower than the slowest `flat-RATE`: a token in eleven days.
+    "rate": number(1e-6, 1e9),
     "mode": one_of("prose", "echo"),
     "fault": parse_fault,
 }
