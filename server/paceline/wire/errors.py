@@ -120,15 +120,6 @@ def too_large(limit_bytes: int) -> ApiError:
     )
 
 
-def unsupported_media_type(given: str) -> ApiError:
-    """415 for a body that says it is something other than JSON."""
-    return ApiError(
-        415,
-        f"Unsupported content type {quoted(given)}: send application/json.",
-        code="unsupported_media_type",
-    )
-
-
 def server_error(
     message: str = "The server had an error while processing the request.",
 ) -> ApiError:
@@ -140,8 +131,7 @@ def from_refusal(refusal: Refusal, names: Mapping[str, str] | None = None) -> Ap
     """The answer to a request that the core refused to plan.
 
     `names` are a dialect's own words for the core's fields (`CHAT_NAMES`), `[]` in them standing
-    for any index: `tools[].schema`. A message that names
-    such a path names the dialect's own.
+    for any index: `tools[].schema`. A message that has such a path in it gets the dialect's.
     """
     param, message = refusal.param, refusal.message
     if param is not None and names is not None:
