@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
+from paceline.app import App
 from paceline.http.faults import ERROR, FAULTS
+from paceline.runtime.settings import Settings
+from paceline.testing import serve
 from paceline.wire.faults import NAMES
 from tests.live import (
     CHAT,
@@ -231,18 +235,51 @@ def test_whole_answers_break_too(server: Server, path: str) -> None:
         server.post(path, body(path, **fault("drop_after:10")))
 
 
-def test_behind_a_page_s_origin_the_connection_ends_too() -> None:
-    """There the transport is out of reach, and what ASGI offers has to do."""
-    own = Server()
+@pytest.mark.parametrize("path", DIALECTS)
+def test_a_page_s_connection_ends_too(server: Server, path: str) -> None:
+    headers = {"Origin": "https://a.example"}
+    answer = server.post(path, body(path, stream=True, **fault("drop_after:2")), headers)
+    assert not answer.complete
+    assert deltas(path, answer.body) == 2
+    with pytest.raises((EOFError, ConnectionResetError)):
+        server.post(path, body(path, **fault("drop_after:2")), headers)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_test_s_server_drops_its_connections_too(stream: bool) -> None:
+    with serve("instant") as own:
+        asked = body(CHAT, "instant", stream=stream, **fault("drop_after:2"))
+        with httpx2.Client(trust_env=False) as client, pytest.raises(httpx2.RemoteProtocolError):
+            client.post(own.url + CHAT, json=asked)
+
+
+@pytest.mark.anyio
+async def test_where_the_connection_is_out_of_reach_the_answer_is_left_unfinished() -> None:
+    """Under a server of another make: the application returns in the middle."""
+    app = App(Settings())
+    app.engine.start()
+    said: list[dict[str, Any]] = []
+    asked = json.dumps(body(CHAT, stream=True, **fault("drop_after:2"))).encode()
+    asked = asked.replace(b'"quick"', b'"instant"')
+    messages = [{"type": "http.request", "body": asked, "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": CHAT, "headers": []}
     try:
-        own.__enter__()
-        asked = body(CHAT, stream=True, **fault("drop_after:2"))
-        answer = own.post(CHAT, asked, {"Origin": "https://a.example"})
-        assert not answer.complete
-        assert deltas(CHAT, answer.body) == 2
+        await asyncio.wait_for(app(scope, receive, send), PATIENCE_S)
     finally:
-        output = own.stop()
-    assert output.strip() == "ERROR:    ASGI callable returned without completing response."
+        app.engine.stop()
+    assert said[0]["status"] == 200
+    assert deltas(CHAT, b"".join(message["body"] for message in said[1:])) == 2
+    assert all(message["more_body"] for message in said[1:])
 
 
 # -- a pause -------------------------------------------------------------------------------------

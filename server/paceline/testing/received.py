@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 from paceline.http.respond import public_headers
@@ -63,6 +64,8 @@ class Recorder:
                 request.body += message.get("body", b"")
             return message
 
+        # What is wrapped can be found: a fault that drops the connection has to reach it.
+        @wraps(send)
         async def say(message: Message) -> None:
             if message["type"] == "http.response.start":
                 request.status = message["status"]

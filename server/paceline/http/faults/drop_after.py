@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from paceline.core.usage import Usage
@@ -38,10 +39,18 @@ class DropAfter(After):
 def close_connection(send: Any) -> bool:
     """Close the connection behind an ASGI `send`; whether it could be reached.
 
-    ASGI has no word for it. uvicorn's `send` is a method of what holds the transport; behind a
-    middleware, or another server, it isn't, and the caller takes what ASGI offers: HTTP by leaving
-    an answer unfinished, which servers log as an error of the application's.
+    ASGI has no word for it. uvicorn's `send` is a method of what holds the transport, and
+    wrappers that say what they wrap can be looked through, as can Starlette's CORS middleware.
+    Where that leads nowhere the caller takes what ASGI offers: to leave an answer unfinished,
+    which servers log as the application's mistake.
     """
+    while True:
+        inner = getattr(send, "__wrapped__", None)
+        if inner is None and isinstance(send, partial):
+            inner = send.keywords.get("send")
+        if inner is None:
+            break
+        send = inner
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     close = getattr(transport, "close", None)
     if close is None:
