@@ -44,6 +44,16 @@ class After(Nothing):
         else:
             self.inner.whole(usage, timing)
 
+    def write(self, data: bytes) -> None:
+        """A part of a stream; nothing follows what breaks an answer off."""
+        if not self.struck:
+            self.inner.write(data)
+
+    def end(self, data: bytes) -> None:
+        """The last part."""
+        if not self.struck:
+            self.inner.end(data)
+
     def tokens(self, choice: ChoiceEncoder, start: int, stop: int) -> bytes:
         """The events of a choice's tokens, the fault between those before and behind it."""
         if self.struck or stop - start < self._left:

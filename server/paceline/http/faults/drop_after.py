@@ -25,16 +25,6 @@ class DropAfter(After):
         self.victim.record.state = "failed"
         self.scene.drop()
 
-    def write(self, data: bytes) -> None:
-        """A part of a stream, if there is still a connection."""
-        if not self.struck:
-            self.inner.write(data)
-
-    def end(self, data: bytes) -> None:
-        """The last part."""
-        if not self.struck:
-            self.inner.end(data)
-
 
 def close_connection(send: Any) -> bool:
     """Close the connection behind an ASGI `send`; whether it could be reached.

@@ -23,13 +23,3 @@ class FailAfter(After):
         self.struck = True
         self.victim.record.state = "failed"
         self.inner.refuse(self.asked.status, self.asked.message, self.asked.code)
-
-    def write(self, data: bytes) -> None:
-        """A part of a stream; nothing follows the error."""
-        if not self.struck:
-            self.inner.write(data)
-
-    def end(self, data: bytes) -> None:
-        """The last part."""
-        if not self.struck:
-            self.inner.end(data)
