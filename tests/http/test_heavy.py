@@ -28,6 +28,16 @@ HEAVY = {
         200,
     ),
     "json": (chat("instant", n=32, **_schema(type="string", minLength=99_000)), 200),
+    "embeddings": (
+        {
+            "model": "instant",
+            "input": [f"a{i}" for i in range(600)],
+            "dimensions": 4_096,
+            "encoding_format": "base64",
+        },
+        200,
+    ),
+    "fields that nobody knows": (chat("instant", **{f"f{i}": 1 for i in range(100_000)}), 200),
     "backtracking": (
         chat("instant", **_schema(pattern="^(a|b|ab)*c$", type="string", default="ab" * 5_000)),
         200,
@@ -50,6 +60,10 @@ HEAVY = {
 }
 
 
+# By the endpoint of those that aren't chats.
+ELSEWHERE = {"embeddings": "/v1/embeddings"}
+
+
 @pytest.mark.realtime
 @pytest.mark.parametrize("name", HEAVY)
 def test_others_do_not_wait(server: Server, name: str) -> None:
@@ -60,7 +74,7 @@ def test_others_do_not_wait(server: Server, name: str) -> None:
     watching.start()
     try:
         if status:
-            answer = server.post(CHAT, body)
+            answer = server.post(ELSEWHERE.get(name, CHAT), body)
             assert answer.status == status
             if "logprobs" in body:
                 assert len(answer.object["choices"][0]["logprobs"]["content"]) == 8_000

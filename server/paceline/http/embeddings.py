@@ -44,6 +44,9 @@ PATH = "/v1/embeddings"
 _MOST_TOKENS = 8192
 """Of one input, as OpenAI's embedding models have it."""
 
+_MANY_NUMBERS = 100_000
+"""Numbers from which on they are written out in a thread, so that others need not wait."""
+
 
 class Embeddings:
     """Answers as soon as the vectors are made; no profile says how long embedding takes."""
@@ -102,9 +105,11 @@ class Embeddings:
             tokens += await self._count(item, i)
             key = item.text if isinstance(item, TextPrompt) else item.ids
             vectors.append(unit_vector(key, request.dimensions or DEFAULT_DIMENSIONS))
-            if i % 64 == 63:
+            if i % 8 == 7:
                 await asyncio.sleep(0)
-        return encode_embeddings(request, vectors, tokens)
+        if len(vectors) * len(vectors[0]) < _MANY_NUMBERS:
+            return encode_embeddings(request, vectors, tokens)
+        return await asyncio.to_thread(encode_embeddings, request, vectors, tokens)
 
     async def _count(self, item: TextPrompt | TokenPrompt, i: int) -> int:
         try:

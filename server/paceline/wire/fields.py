@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from paceline.wire.errors import ApiError, quoted
@@ -39,7 +40,8 @@ def unknown_header(names: Collection[str], limit: int = 1024) -> str:
     """Names as one header value: safe characters only, at most `limit` of them in all."""
     text = ", ".join(
         "".join(c if c.isascii() and (c.isalnum() or c in "_-.[]") else "?" for c in name[:128])
-        for name in names
+        # Each takes two characters at least, so more than these don't fit.
+        for name in islice(names, limit)
     )
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
