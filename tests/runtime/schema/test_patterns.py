@@ -156,6 +156,13 @@ def test_braces_ask_for_no_likeness(pattern: str, yes: str, no: str) -> None:
     assert bool(re.search(pattern, no)) == compile_pattern(pattern).search(no)
 
 
+@pytest.mark.parametrize("pattern", ["^[[a]+$", "^[a||b]$", "^[a&&b]*$"])
+def test_a_pattern_that_python_would_warn_of(pattern: str) -> None:
+    made = string_from(pattern, 1)
+    assert made is not None
+    assert compile_pattern(pattern).search(made)
+
+
 def test_a_pattern_that_nothing_matches() -> None:
     assert string_from("a^b", 1) is None
     assert string_from("^a{3}$", 1, 5) is None

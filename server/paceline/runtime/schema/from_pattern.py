@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from paceline.core.rng import mix64
@@ -55,7 +56,9 @@ def _tree(pattern: str) -> Any:
     if tree is None:
         if len(_trees) > 1000:
             _trees.clear()
-        tree = _trees[pattern] = parse(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            tree = _trees[pattern] = parse(pattern)
     return tree
 
 

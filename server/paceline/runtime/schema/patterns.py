@@ -8,6 +8,7 @@ that repeat something are matched by the package `regex`, which gives up when it
 from __future__ import annotations
 
 import re
+import warnings
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -135,9 +136,12 @@ def _compile(pattern: str) -> Pattern | str:
     for read in (str, translate):
         try:
             text = read(pattern)
-            if least_steps(parse(text)) > MAX_STEPS:
-                return f"the pattern {pattern!r:.100} asks for more than {MAX_STEPS} characters"
-            return Pattern(text)
+            with warnings.catch_warnings():
+                # Of what later versions of Python might read in another way.
+                warnings.simplefilter("ignore", FutureWarning)
+                if least_steps(parse(text)) > MAX_STEPS:
+                    return f"the pattern {pattern!r:.100} asks for more than {MAX_STEPS} characters"
+                return Pattern(text)
         except (re.error, OverflowError, RecursionError, ValueError) as error:
             problem = str(error)
     return f"the pattern {pattern!r:.100} can't be read: {problem}"
