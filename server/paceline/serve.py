@@ -87,7 +87,20 @@ def serve(settings: Settings) -> None:
     # How long the event loop waits for a thread that plans or counts: 5 ms by default, too long
     # for tokens that are a millisecond apart.
     sys.setswitchinterval(0.0005)
-    Server(App(settings)).run()
+    server = Server(App(settings))
+    listening = server.config.bind_socket()
+    _cheap_sends(listening)
+    server.run([listening])
+
+
+def _cheap_sends(listening: socket.socket) -> None:
+    """Take the plainest congestion control, which accepted connections inherit.
+
+    BBR, the default of some systems, paces each connection by a timer of its own. On a loopback
+    or a local network there is nothing to control, and a send costs twice as much with it.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
 def _not_about_upgrades(record: logging.LogRecord) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from paceline.core.usage import Usage
 from paceline.runtime.stream import Timing
@@ -47,8 +47,8 @@ class HandSender:
         if self.blocked:
             self._waiting.append(message)
             return
-        sending = self._send(message)
-        assert isinstance(sending, Coroutine), "ASGI servers give a coroutine function"
+        # Every ASGI server's `send` is a coroutine function; asking costs more than it is worth.
+        sending = cast("Coroutine[Any, Any, None]", self._send(message))
         try:
             waits_for = sending.send(None)
         except StopIteration:

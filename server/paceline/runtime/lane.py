@@ -18,12 +18,14 @@ log = logging.getLogger("paceline")
 class Lane:
     """The streams of one clock, flushed together when its next boundary is due."""
 
-    __slots__ = ("changed", "clock", "due_ns", "step", "streams")
+    __slots__ = ("changed", "clock", "due_ns", "queued", "step", "streams")
 
     def __init__(self, clock: StepClock) -> None:
         self.clock = clock
         self.streams: list[Stream] = []
         self.due_ns = 0
+        self.queued = False
+        """Whether the wheel holds it, where it belongs to one stream alone."""
         self.step = -1
         self.changed = True
         """Whether a stream came, or may write again, since the last flush."""

@@ -19,20 +19,13 @@ from paceline.runtime.clock import Clock
 from paceline.runtime.lane import Lane
 from paceline.runtime.metrics import AbortCause
 from paceline.runtime.stream import Answer, Stream
+from paceline.runtime.wheel import Wheel
 
 LEAST_GAP_NS = 250_000
 """Between two passes: how fine the pacing is when there's little to do."""
 
-_SLOT_NS = 250_000
-
-_BUDGET_NS = 8_000_000
-"""Longest stretch of writes before the event loop gets its turn."""
-
 _CLOSING_NS = 2_000_000
 """Longest stretch of ends."""
-
-_LOOK_EVERY = 32
-"""Lanes between two looks at how long the stretch has been."""
 
 
 class Pacer:
@@ -49,8 +42,7 @@ class Pacer:
         self._rested_ns = 0
         self._active: dict[EngineDeployment | FlatDeployment, None] = {}
         self._shared: dict[StepClock, Lane] = {}
-        self._wheel: dict[int, list[Lane]] = {}
-        self._slots: list[int] = []
+        self._wheel = Wheel(clock)
         self._closing: deque[tuple[Answer, ChoiceEncoder, int]] = deque()
         """Ends of answers whose tokens are all out."""
         self._late: list[tuple[int, int, Sequence]] = []
@@ -169,8 +161,7 @@ class Pacer:
             self._give_up(lane.flush(begun_ns, clock))
             if not lane.streams:
                 del self._shared[lane.clock]
-        if self._slots:
-            self._flush_private(begun_ns)
+        self._give_up(self._wheel.flush(begun_ns))
         while self._late and self._late[0][0] <= begun_ns:
             self._complete(heappop(self._late)[2])
         if self._closing:
@@ -186,41 +177,6 @@ class Pacer:
             if self._clock.now_ns() >= stop_ns:
                 return
 
-    def _flush_private(self, now_ns: int) -> None:
-        """Flush the lanes of the wheel that are due, the oldest slot first, within the budget."""
-        clock, wheel, slots = self._clock, self._wheel, self._slots
-        stop_ns = now_ns + _BUDGET_NS
-        count = 0
-        while slots and slots[0] * _SLOT_NS <= now_ns:
-            slot = heappop(slots)
-            lanes = wheel.pop(slot)
-            early: list[Lane] = []
-            for i, lane in enumerate(lanes):
-                if lane.due_ns > now_ns:
-                    early.append(lane)
-                    continue
-                self._give_up(lane.flush(now_ns, clock))
-                if lane.streams and lane.due_ns < FOREVER:
-                    self._push(lane)
-                count += 1
-                if not count % _LOOK_EVERY and clock.now_ns() > stop_ns:
-                    early += lanes[i + 1 :]
-                    break
-            if early:
-                for lane in early:
-                    self._push(lane, slot)
-                return
-
-    def _push(self, lane: Lane, slot: int | None = None) -> None:
-        if slot is None:
-            slot = lane.due_ns // _SLOT_NS
-        lanes = self._wheel.get(slot)
-        if lanes is None:
-            self._wheel[slot] = [lane]
-            heappush(self._slots, slot)
-        else:
-            lanes.append(lane)
-
     def _next_ns(self) -> int:
         if self._closing:
             return self._rested_ns
@@ -229,9 +185,7 @@ class Pacer:
             next_ns = min(next_ns, deployment.next_ns)
         for lane in self._shared.values():
             next_ns = min(next_ns, lane.due_ns)
-        if self._slots:
-            next_ns = min(next_ns, *(lane.due_ns for lane in self._wheel[self._slots[0]]))
-        return next_ns
+        return min(next_ns, self._wheel.next_ns())
 
     # -- what the deployments report -----------------------------------------------------------
 
@@ -263,9 +217,8 @@ class Pacer:
         assert clock is not None, "a started sequence has a clock"
         if private:
             stream.lane = lane = Lane(clock)
-            lane.due_ns = stream.seq.first_ns
             lane.streams.append(stream)
-            self._push(lane)
+            self._wheel.add(lane, stream.seq.first_ns, clock.due(stream.seq.end_step))
             self._wake(lane.due_ns)
             return
         lane = self._shared.get(clock) or self._shared.setdefault(clock, Lane(clock))
