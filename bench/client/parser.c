@@ -22,6 +22,7 @@ static const struct {
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
 
 static const char LAST[] = "{\"type\":\"response.completed\"";
+static const char RESPONSE[] = "{\"type\":\"response.";
 static const char MESSAGE_LAST[] = "{\"type\":\"message_stop\"}";
 
 void parser_init(struct parser *p)
@@ -86,6 +87,15 @@ static bool carries_text(struct parser *p, const char *s, size_t len)
     return false;
 }
 
+/* A response says its text again when an item and when the whole is done; only its
+ * deltas are new. */
+static bool says_again(const char *s, size_t len)
+{
+    enum { TYPE_WITHIN = 96 };
+    return len > sizeof RESPONSE && memcmp(s, RESPONSE, sizeof RESPONSE - 1) == 0 &&
+           memmem(s, len < TYPE_WITHIN ? len : TYPE_WITHIN, ".delta\"", 7) == NULL;
+}
+
 static void sse_line(struct parser *p, const char *s, size_t len)
 {
     if (len > 0 && s[len - 1] == '\r')
@@ -114,7 +124,7 @@ static void sse_line(struct parser *p, const char *s, size_t len)
         p->event_done = true; /* a response has no [DONE] */
     else if (len == sizeof MESSAGE_LAST - 1 && memcmp(s, MESSAGE_LAST, len) == 0)
         p->event_done = true; /* nor has a message */
-    else if (carries_text(p, s, len))
+    else if (!says_again(s, len) && carries_text(p, s, len))
         p->event_token = true;
 }
 

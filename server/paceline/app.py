@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import gc
 import logging
 from collections.abc import AsyncIterator
@@ -141,7 +139,6 @@ class App:
         # What is there now stays: the collector need not walk the vocabulary again.
         gc.collect()
         gc.freeze()
-        _give_back_memory()
         yield
         self.engine.stop()
 
@@ -154,9 +151,3 @@ class _Endpoint:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._handler(scope, receive, send)
-
-
-def _give_back_memory() -> None:
-    """Return what loading the vocabulary left free in the allocator: some megabytes of glibc's."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -37,3 +37,15 @@ def test_streams_that_start_between_others_are_all_served() -> None:
     rig.run_out()
     assert [len(reader.left[0]) for reader in readers] == [40] * 30
     assert rig.idle()
+
+
+def test_cut_streams_are_forgotten_before_their_ends_come() -> None:
+    """Ends far in the future don't keep what was cut: 5,000 streams leave next to nothing."""
+    rig = Rig(flat(0.01))
+    for _ in range(5_000):
+        answer, _ = rig.ask(50)
+        rig.run(0.5)
+        rig.abort(answer)
+    kept = rig.pacer._wheel._urgent
+    assert len(kept) <= 1_026
+    assert not any(entry[2].open for entry in kept)

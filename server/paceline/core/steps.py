@@ -22,6 +22,10 @@ NS_PER_MS = 1_000_000.0
 FOREVER = (1 << 62) - 1
 """A time (or a step) that never comes."""
 
+_NO_TIMES = array("q")
+_NO_LENGTHS = array("d")
+"""Shared by all clocks that keep no history; nothing is ever put in."""
+
 _JITTER_PERIOD = 4096
 _HISTORY = 8192
 
@@ -77,10 +81,10 @@ class StepClock:
         self.keep_history = keep_history
         self._jitter = jitter
         self._offset = offset
-        self._old_steps = array("q")
-        self._old_base = array("q")
-        self._old_step = array("d")
-        self._old_growth = array("d")
+        self._old_steps = array("q") if keep_history else _NO_TIMES
+        self._old_base = array("q") if keep_history else _NO_TIMES
+        self._old_step = array("d") if keep_history else _NO_LENGTHS
+        self._old_growth = array("d") if keep_history else _NO_LENGTHS
 
     def restart(self, step: int, at_ns: int, step_ns: float, growth_ns: float) -> None:
         """Begin a run at boundary `step`, which is at `at_ns`.

@@ -30,6 +30,11 @@ class Lane:
         self.changed = True
         """Whether a stream came, or may write again, since the last flush."""
 
+    @property
+    def open(self) -> bool:
+        """Whether any of its streams still has tokens to send."""
+        return any(stream.open for stream in self.streams)
+
     def flush(self, now_ns: int, clock: Clock) -> list[Stream]:
         """Send what has come due, and find when there will be more.
 

@@ -8,7 +8,7 @@ a stream.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from paceline.core.steps import FOREVER
 from paceline.runtime.clock import Clock
@@ -23,6 +23,9 @@ _BUDGET_NS = 8_000_000
 _LOOK_EVERY = 32
 """Lanes between two looks at how long the stretch has been."""
 
+_LEAST_KEPT = 1024
+"""Firsts and lasts that may be kept before it is asked which of them still matter."""
+
 
 class Wheel:
     """Lanes by the time that they are due."""
@@ -32,6 +35,7 @@ class Wheel:
         self._lanes: dict[int, list[Lane]] = {}
         self._slots: list[int] = []
         self._urgent: list[tuple[int, int, Lane]] = []
+        self._most = _LEAST_KEPT
         self._count = 0
 
     def add(self, lane: Lane, first_ns: int, last_ns: int) -> None:
@@ -40,6 +44,8 @@ class Wheel:
         for at_ns in (first_ns, last_ns):
             self._count += 1
             heappush(self._urgent, (at_ns, self._count, lane))
+        if len(self._urgent) > self._most:
+            self._forget_ended()
 
     def flush(self, now_ns: int) -> list[Stream]:
         """Flush what is due, firsts and lasts before all others, within the budget.
@@ -91,6 +97,12 @@ class Wheel:
         broken += lane.flush(now_ns, self._clock)
         if lane.streams and not lane.queued and lane.due_ns < FOREVER:
             self._push(lane)
+
+    def _forget_ended(self) -> None:
+        """Let go of streams that were cut long before their last token would have been due."""
+        self._urgent = [entry for entry in self._urgent if entry[2].open]
+        heapify(self._urgent)
+        self._most = max(2 * len(self._urgent), _LEAST_KEPT)
 
     def _spent(self, stop_ns: int) -> bool:
         """Whether it's the event loop's turn; only looked at now and then."""
