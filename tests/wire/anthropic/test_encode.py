@@ -188,6 +188,8 @@ def test_input_tokens_leave_out_what_the_cache_had_or_got() -> None:
         "output_tokens": 1,
         "output_tokens_details": {"thinking_tokens": 0},
         "cache_creation": {"ephemeral_5m_input_tokens": 512, "ephemeral_1h_input_tokens": 0},
+        "inference_geo": None,
+        "server_tool_use": None,
         "service_tier": "standard",
         "speed": "standard",
     }
@@ -215,7 +217,11 @@ def test_stop_reasons(finish: FinishReason, stop: str, reason: str) -> None:
     whole = json.loads(whole_message(made, HEAD, usage_of(made)))
     assert (whole["stop_reason"], whole["stop_sequence"]) == (reason, stop or None)
     delta = events_of(stream(made))[-2]["delta"]
-    assert delta == {"stop_reason": reason, "stop_sequence": stop or None}
+    assert delta == {
+        "stop_reason": reason,
+        "stop_sequence": stop or None,
+        "stop_details": None,
+    }
 
 
 def test_thoughts_not_told_leave_a_signature() -> None:
@@ -234,7 +240,13 @@ def test_the_fast_tier_is_told() -> None:
 def test_a_call_that_the_limit_cut_has_no_input() -> None:
     made = plan(calls=[(2, ['{"a"', ":"])], finish="length")
     (block,) = json.loads(whole_message(made, HEAD, usage_of(made)))["content"]
-    assert block == {"type": "tool_use", "id": "toolu_0", "name": "tool_0", "input": {}}
+    assert block == {
+        "type": "tool_use",
+        "id": "toolu_0",
+        "name": "tool_0",
+        "input": {},
+        "caller": {"type": "direct"},
+    }
 
 
 def test_a_broken_stream_ends_with_an_error_event() -> None:

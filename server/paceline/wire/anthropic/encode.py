@@ -71,6 +71,7 @@ class MessageStream(OpensWithUsage):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
+            "stop_details": None,
             "usage": _usage(usage, self._plan, output_tokens=first),
         }
         self._message.opening = (
@@ -133,7 +134,7 @@ class _Message:
         if span.kind == "reasoning":
             return self._thinking(span, origin) if self._thinks else b""
         if span.kind == "text":
-            begin = {"type": "text", "text": ""}
+            begin = {"type": "text", "text": "", "citations": None}
             return self._deltas(span, origin, choice.pieces, "text_delta", begin=begin)
         call = choice.calls[span.call]
         if span.kind == "head":
@@ -220,7 +221,7 @@ def whole_message(
         told = choice.reasoning.text() if show_reasoning and choice.reasoning is not None else ""
         content.append({"type": "thinking", "thinking": told, "signature": _signature(head.id)})
     if len(choice.pieces):
-        content.append({"type": "text", "text": choice.pieces.text()})
+        content.append({"type": "text", "text": choice.pieces.text(), "citations": None})
     content += [{**_tool_use(call), "input": _input(call)} for call in choice.calls]
     return json_bytes(
         {
@@ -238,13 +239,25 @@ def _thinks(plan: Plan) -> bool:
 
 
 def _identity(head: Head) -> dict[str, Any]:
-    return {"id": head.id, "type": "message", "role": "assistant", "model": head.model}
+    return {
+        "id": head.id,
+        "type": "message",
+        "role": "assistant",
+        "model": head.model,
+        "container": None,
+    }
 
 
 def _tool_use(call: CallPlan) -> dict[str, Any]:
     # Clients may tell the API by how its ids begin.
     name = "toolu_" + call.id.removeprefix("call_")
-    return {"type": "tool_use", "id": name, "name": call.tool.name, "input": {}}
+    return {
+        "type": "tool_use",
+        "id": name,
+        "name": call.tool.name,
+        "input": {},
+        "caller": {"type": "direct"},
+    }
 
 
 def _input(call: CallPlan) -> Any:
@@ -258,7 +271,11 @@ def _input(call: CallPlan) -> Any:
 def _ending(choice: ChoicePlan) -> dict[str, Any]:
     reason = _REASONS.get(choice.finish_reason, "end_turn")
     stop = choice.stop_string or None
-    return {"stop_reason": "stop_sequence" if stop else reason, "stop_sequence": stop}
+    return {
+        "stop_reason": "stop_sequence" if stop else reason,
+        "stop_sequence": stop,
+        "stop_details": None,
+    }
 
 
 def _tokens(usage: Usage, output_tokens: int) -> dict[str, Any]:
@@ -281,6 +298,8 @@ def _usage(usage: Usage, plan: Plan, *, output_tokens: int) -> dict[str, Any]:
             "ephemeral_5m_input_tokens": written,
             "ephemeral_1h_input_tokens": 0,
         },
+        "inference_geo": None,
+        "server_tool_use": None,
         "service_tier": "standard",
         "speed": "fast" if plan.tier == "priority" else "standard",
     }
