@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from paceline.runtime.tokenizer import Tokenizer
-from tests.live import Server
+from tests.live import Server, close_clients
 
 # No deadline: a machine shared with other work is slow at times, and slowness of one example
 # is no finding. Derandomized: a run that fails here fails everywhere, until someone explores
@@ -27,6 +27,13 @@ settings.load_profile("repeatable")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """Coroutine tests run on the loop that the server runs on."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_clients() -> Iterator[None]:
+    """No test file leaves a connection behind."""
+    yield
+    close_clients()
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,15 @@ PROFILES = Path(__file__).parent / "data" / "profiles"
 """Profiles made for the tests: fast, small, and each with one thing to it."""
 
 
+_open_clients: list[httpx2.Client | OpenAI] = []
+
+
+def close_clients() -> None:
+    """Close the clients that tests have made, before the collector finds their sockets open."""
+    while _open_clients:
+        _open_clients.pop().close()
+
+
 class Server:
     """`paceline serve` in a process of its own, on a port of its own."""
 
@@ -107,12 +116,16 @@ class Server:
 
     def http(self) -> httpx2.Client:
         """A plain HTTP client."""
-        return httpx2.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
+        client = httpx2.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
+        _open_clients.append(client)
+        return client
 
     def openai(self, **options: Any) -> OpenAI:
         """The real client, without retries: each failure is to be seen."""
         options = {"max_retries": 0, "timeout": PATIENCE_S, **options}
-        return OpenAI(base_url=f"{self.url}/v1", api_key="any", **options)
+        client = OpenAI(base_url=f"{self.url}/v1", api_key="any", **options)
+        _open_clients.append(client)
+        return client
 
     def async_openai(self, **options: Any) -> AsyncOpenAI:
         """The same for coroutines."""

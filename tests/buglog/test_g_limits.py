@@ -75,6 +75,7 @@ def test_g03_anthropic_s_client_too(limited: Server) -> None:
     )
     assert raw.retries_taken == 1
     assert raw.status_code == 200
+    client.close()
 
 
 @pytest.mark.realtime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -15,10 +16,11 @@ HI: list[Any] = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> anthropic.Anthropic:
-    return anthropic.Anthropic(
+def client(server: Server) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(
         base_url=server.url, api_key="any", max_retries=0, timeout=PATIENCE_S
-    )
+    ) as made:
+        yield made
 
 
 def body(**fields: Any) -> dict[str, Any]:
