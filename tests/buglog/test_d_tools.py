@@ -131,7 +131,7 @@ def test_d06_d07_finish_reason(server: Server, choice: Any, reason: str) -> None
 def test_d09_no_parameters_give_an_empty_object(server: Server, parameters: Any) -> None:
     tool = {"type": "function", "function": {"name": "list_items"}}
     if parameters is not None:
-        tool["function"]["parameters"] = parameters  # type: ignore[index]
+        tool["function"]["parameters"] = parameters  # type: ignore[index]  # a plain dict here
     events = streamed(server, tools=[tool], tool_choice="required")
     assert arguments(deltas(events)[0]) == {}
     (call,) = server.post(CHAT, asked(tools=[tool])).object["choices"][0]["message"]["tool_calls"]

@@ -62,7 +62,7 @@ def test_g03_the_openai_client_waits_as_told_and_succeeds(limited: Server) -> No
     )
     # By itself it would have come back after half a second, and been refused again.
     assert raw.retries_taken == 1
-    assert raw.parse().usage.completion_tokens == 1  # type: ignore[union-attr]
+    assert raw.parse().usage.completion_tokens == 1  # type: ignore[union-attr]  # usage is there
 
 
 @pytest.mark.realtime

@@ -60,7 +60,7 @@ def test_without_factors_both_ways_take_as_long() -> None:
 def test_the_rate_is_the_engine_s_either_way(transport: str, wait_ms: float) -> None:
     made = deployment(websocket=PUBLISHED)
     seq = Sequence(0, 5, key=1)
-    made.submit([seq], 0, transport=transport)  # type: ignore[arg-type]
+    made.submit([seq], 0, transport=transport)  # type: ignore[arg-type]  # drawn as text
     while made.next_ns < FOREVER:
         made.advance(made.next_ns)
     first = round(wait_ms * MS) + MS

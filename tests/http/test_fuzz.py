@@ -53,6 +53,7 @@ class InProcess:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
         """The answer to a POST, whole; the client leaves once it has it."""
+        # The loop gives back whatever the coroutine does.
         return self._run(self._post(path, body, headers or {}))  # type: ignore[no-any-return]
 
     async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:

@@ -91,6 +91,7 @@ def test_a_chain_counts_all_that_went_before(server: Server) -> None:
         instructions="Be brief.",
         input=[
             {"role": "user", "content": "hi"},
+            # output is input too
             *[item.to_dict() for item in first.output],  # type: ignore[list-item]
             {"role": "user", "content": "more"},
         ],
@@ -135,6 +136,7 @@ def test_input_items_are_paged(server: Server) -> None:
             break
     assert seen == [f"m{i}" for i in range(5)]
     backwards = server.openai().responses.input_items.list(made["id"])
+    # Every item is a message with content.
     assert [item.to_dict()["content"][0]["text"] for item in backwards] == seen[::-1]  # type: ignore[index]
     assert server.ask("GET", f"{PATH}/{made['id']}/input_items?limit=0").error["param"] == "limit"
 
@@ -161,6 +163,7 @@ def test_compaction(server: Server) -> None:
     assert answer.usage.output_tokens_details.reasoning_tokens == 0
     after = client.responses.create(
         model="instant",
+        # What an answer has as output is input as well.
         input=[sealed.to_dict(), {"role": "user", "content": "go on"}],  # type: ignore[list-item]
     )
     assert after.usage is not None
@@ -208,7 +211,7 @@ def test_in_the_background(server: Server) -> None:
 
     wait_until(lambda: status() == "in_progress", "the response runs")
     joined = list(client.responses.retrieve(made.id, stream=True, starting_after=2))
-    assert [event.sequence_number for event in joined][0] == 3  # noqa: RUF015
+    assert [event.sequence_number for event in joined][0] == 3  # noqa: RUF015 - all are read
     assert joined[-1].type == "response.incomplete"
     final = client.responses.retrieve(made.id)
     assert joined[-1].response == final

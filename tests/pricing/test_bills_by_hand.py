@@ -182,7 +182,7 @@ def test_counts_that_cannot_be_are_refused(usage: Usage) -> None:
 
 def test_an_unknown_tier_and_a_day_that_is_none_are_refused() -> None:
     with pytest.raises(ValueError, match="no tier"):
-        bill(CARDS["gpt-5.6-sol"], FRESH, "scale", CUT)  # type: ignore[arg-type]
+        bill(CARDS["gpt-5.6-sol"], FRESH, "scale", CUT)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="no day"):
         bill(CARDS["gpt-5.6-sol"], FRESH, "default", "2026-02-29")
 
