@@ -27,13 +27,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paceline.race": {"paceline.client"},
     "paceline.fit": {"paceline.client", "paceline.core"},
     "paceline.testing": {"paceline.app", "paceline.http", "paceline.runtime", "paceline.core"},
-    "paceline_loadtest": {"paceline.core"},
+    "paceline_loadtest": {
+        "paceline.client",
+        "paceline.core",
+        "paceline.runtime.profile_files",
+        "paceline.runtime.rate_files",
+        "paceline.runtime.toml_files",
+        "paceline.simulation",
+    },
 }
 # What a command takes from the command line it is part of, in the one file that is the command.
 COMMANDS = {
     "paceline.fit.fit_command": {"paceline.cli"},
     "paceline.race.command": {"paceline.cli"},
     "paceline.race.own_server": {"paceline.cli"},
+    "paceline_loadtest.command": {"paceline.cli"},
 }
 STANDARD_LIBRARY_ONLY = {"paceline.core", "paceline.client"}
 PURE = {"paceline.core", "paceline.wire"}

@@ -1,0 +1,40 @@
+"""What a ledger does, whatever it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
+
+
+class Ledger(Protocol):
+    """Holds, and the entries they become. All methods are called on the event loop."""
+
+    async def hold(self, hold: Hold, terms: Terms) -> Shortage | None:
+        """Look whether the key can pay the most the request may cost, and set that aside.
+
+        One step for everybody who asks: two requests never share the same last dollar. A request
+        that can't be paid leaves nothing behind.
+        """
+        ...
+
+    def settle(self, entry: Entry, then: Callable[[], None] | None = None) -> None:
+        """Turn a hold into its entry; a second time is without effect.
+
+        `then` is called on the event loop once the entry would outlive this process, at once
+        where nothing outlives it. A client that was told the end of its answer finds it here.
+        """
+        ...
+
+    def release(self, hold: Hold) -> None:
+        """Give up a hold of a request that was refused after all: it leaves no entry."""
+        ...
+
+    async def standing(self, key_id: str, terms: Terms, now_us: int) -> Standing:
+        """What a key has used and holds."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is still to be written, and let go of the store. Idempotent."""
+        ...
