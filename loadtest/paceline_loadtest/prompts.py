@@ -41,7 +41,7 @@ _DEFINITION: dict[Dialect, int] = {
 _DEFINITION_LIST = 2
 
 _COMMON = """
-    year people way day man thing woman life child world school state family student group country
+    year people way day man thing woman life child world school state family student country
     problem hand part place case week company system program question work government number night
     point home water room mother area money story fact month lot right study book eye job word
     business issue side kind head house service friend father power hour game line end member law
@@ -49,12 +49,12 @@ _COMMON = """
     door health person art war history party result change reason research moment air teacher force
     education foot boy age policy process music market sense nation plan college interest effect
     control field development role rate heart show leader light voice mind price report decision
-    view town road arm difference value building action season tax director position player record
+    view town road arm difference building action season tax director position player record
     paper space ground form event official matter center site project activity star table need court
     oil cost industry figure street image phone data picture practice piece land product doctor wall
     worker news test movie north support technology step computer film tree source organization
     look window culture chance energy period course summer plant letter condition choice rule south
-    floor campaign material population call economy bank west sport board subject rest behavior
+    floor campaign material population call bank west sport board subject rest behavior
     performance top goal second order author nature color store sound movement page series language
     response animal factor article east artist scene stock career size fund media sign thought list
     quality answer resource meeting success cup amount ability staff character growth box training
