@@ -46,6 +46,8 @@ class Turn:
     tools: tuple[ToolRun, ...] = ()
     parallel: bool = True
     think_s: float = 0.0
+    stage: str = ""
+    """What its scenario calls this part of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
