@@ -157,11 +157,13 @@ def _setting_range(info: FieldInfo) -> str:
             return "not empty"
     if low or high:
         return f"{low} to {high}" if high else f"{low} and more"
+    if kind == Path | None:
+        return "a file"
     return "a list" if get_origin(kind) is tuple else "any text"
 
 
 def _shown(value: Any) -> str:
-    if value is PydanticUndefined or value in ("", ()):
+    if value is PydanticUndefined or value in ("", (), None):
         return "empty"
     if isinstance(value, bool):
         return str(value).lower()

@@ -18,6 +18,7 @@ from paceline.core.plan import Plan
 from paceline.core.usage import Usage
 from paceline.http import errors
 from paceline.http.anthropic import COUNT_PATH, MESSAGES, CountTokens
+from paceline.http.auth import Auth
 from paceline.http.conversations import conversation_routes
 from paceline.http.embeddings import PATH as EMBEDDINGS
 from paceline.http.embeddings import Embeddings
@@ -100,7 +101,11 @@ class App:
             ("WEBSOCKET", RESPONSES): socket,
         }
         self._asgi = Front(
-            {**direct, **upgrades}, Stamped(self._framework(direct)), self.settings.cors_origins
+            {**direct, **upgrades},
+            Stamped(self._framework(direct)),
+            self.settings.cors_origins,
+            auth=Auth(self.engine.keys),
+            count=self.engine.metrics.request,
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

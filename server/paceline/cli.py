@@ -8,9 +8,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from paceline import __version__
-from paceline.runtime.profile_files import ProfileFileError
 from paceline.runtime.scripts import ScriptError
 from paceline.runtime.settings import Settings, SettingsError, load_settings
+from paceline.runtime.toml_files import FileError
 
 app = typer.Typer(
     name="paceline",
@@ -100,8 +100,16 @@ def serve(
     tool_calls_per_turn: Annotated[
         int | None, typer.Option(help="Rounds of tool calls before an answer is text.")
     ] = None,
+    keys_file: Annotated[
+        Path | None, typer.Option(help="TOML file of the API keys that are let in.")
+    ] = None,
+    api_key: Annotated[
+        list[str] | None,
+        typer.Option(help="An API key that is let in (or PACELINE_API_KEY); may be repeated."),
+    ] = None,
     rpm: Annotated[int | None, typer.Option(help="Requests a minute a key and model.")] = None,
     tpm: Annotated[int | None, typer.Option(help="Tokens a minute a key and model.")] = None,
+    rpd: Annotated[int | None, typer.Option(help="Requests a day a key and model.")] = None,
     max_streams: Annotated[
         int | None, typer.Option(help="Answers at once a key and model.")
     ] = None,
@@ -129,8 +137,11 @@ def serve(
         websocket_deflate=websocket_deflate,
         scripts=scripts,
         tool_calls_per_turn=tool_calls_per_turn,
+        keys_file=keys_file,
+        api_key=api_key,
         rpm=rpm,
         tpm=tpm,
+        rpd=rpd,
         max_streams=max_streams,
         log_level=log_level,
         access_log=access_log,
@@ -140,7 +151,7 @@ def serve(
 
     try:
         run(settings)
-    except (ProfileFileError, ScriptError) as error:
+    except (FileError, ScriptError) as error:
         fail(str(error))
 
 

@@ -18,8 +18,8 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 
 from paceline.app import App
-from paceline.runtime.profile_files import ProfileFileError
 from paceline.runtime.settings import Settings
+from paceline.runtime.toml_files import FileError
 
 log = logging.getLogger("paceline")
 
@@ -65,7 +65,7 @@ class Server(uvicorn.Server):
             self._app.drain()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and reload the profiles on SIGHUP from then on."""
+        """Start, and reload profiles and keys on SIGHUP from then on."""
         await super().startup(sockets)
         with contextlib.suppress(NotImplementedError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
@@ -73,13 +73,13 @@ class Server(uvicorn.Server):
     def _reload(self) -> None:
         try:
             self._app.engine.reload()
-            log.info("profiles reloaded")
-        except ProfileFileError as error:
-            log.error("profiles not reloaded: %s", error)
+            log.info("profiles and keys reloaded")
+        except FileError as error:
+            log.error("profiles and keys not reloaded: %s", error)
 
 
 def serve(settings: Settings) -> None:
-    """Serve until told to stop. Raises ProfileFileError for a profile that can't be used."""
+    """Serve until told to stop. Raises FileError for a profile or keys file that can't be used."""
     _more_files()
     # The default looks every 700 objects, and so walks a thousand streams' worth of live ones
     # again and again; each walk is a gap in every stream.

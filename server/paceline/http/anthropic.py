@@ -46,7 +46,7 @@ def _headers(content_type: bytes, rid: str, processing_s: float) -> Headers:
     ]
 
 
-STYLE = Style(_headers, error_body, error_status)
+STYLE = Style(_headers, error_body, error_status, "anthropic")
 
 MESSAGES = Dialect(PATH, ID_PREFIX, parse_message, MessageStream, whole_message, NAMES, style=STYLE)
 

@@ -1,9 +1,10 @@
-"""The front door: token endpoints directly, everything else through FastAPI.
+"""The front door: who is let in; token endpoints directly, everything else through FastAPI.
 
 The table of direct handlers spares them the framework's middleware and routing, which cost a
 short request more than its planning does. A path that is here with another method, or not at
 all, is FastAPI's affair, and so are its errors. A call from a web page goes by way of the CORS
-middleware, which wraps every message of an answer; other callers need not pay for that.
+middleware, which wraps every message of an answer; other callers need not pay for that. It
+answers preflights, which carry no key, before anybody is asked for one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from starlette.types import Receive as AsgiReceive
 from starlette.types import Scope as AsgiScope
 from starlette.types import Send as AsgiSend
 
-from paceline.http.respond import Receive, Scope
+from paceline.http.anthropic import STYLE as ANTHROPIC
+from paceline.http.anthropic import is_anthropic
+from paceline.http.auth import Auth
+from paceline.http.respond import JSON, OPENAI, Receive, Scope, request_id, send_error
 from paceline.http.sink import Send
+from paceline.wire.errors import ApiError
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -34,6 +39,11 @@ EXPOSED_HEADERS = (
         for what in ("limit", "remaining", "reset")
         for unit in ("requests", "tokens")
     ),
+    *(
+        f"anthropic-ratelimit-{unit}-{what}"
+        for unit in ("requests", "tokens", "input-tokens", "output-tokens")
+        for what in ("limit", "remaining", "reset")
+    ),
 )
 
 
@@ -45,13 +55,20 @@ class Front:
         direct: Mapping[tuple[str, str], Handler],
         rest: Handler,
         origins: Sequence[str] = ("*",),
+        *,
+        auth: Auth | None = None,
+        count: Callable[[str, int], None] | None = None,
     ) -> None:
         """`direct` maps method and path to a handler; pages of `origins` may call.
 
-        A WebSocket's method is `WEBSOCKET`.
+        A WebSocket's method is `WEBSOCKET`. Without `auth` everybody is let in; `count` is told
+        the path and status of whoever is not, where the path is a direct handler's.
         """
         self._direct = dict(direct)
+        self._paths = frozenset(path for _, path in direct)
         self._rest = rest
+        self._auth = auth
+        self._count = count
         self._for_pages = CORSMiddleware(
             self._route,
             allow_origins=origins,
@@ -69,14 +86,45 @@ class Front:
             await self._route(scope, receive, send)
 
     async def _route(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
-        if scope["type"] == "http":
-            handler = self._direct.get((scope["method"], scope["path"]))
-            if handler is not None:
-                await handler(scope, receive, send)
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._rest(scope, receive, send)
+            return
+        if self._auth is not None:
+            error = self._auth.check(scope)
+            if error is not None:
+                await self._refuse(error, scope, receive, send)
                 return
-        elif scope["type"] == "websocket":
-            handler = self._direct.get(("WEBSOCKET", scope["path"]))
-            if handler is not None:
-                await handler(scope, receive, send)
-                return
-        await self._rest(scope, receive, send)
+        method = scope["method"] if kind == "http" else "WEBSOCKET"
+        handler = self._direct.get((method, scope["path"]), self._rest)
+        await handler(scope, receive, send)
+
+    async def _refuse(
+        self, error: ApiError, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
+    ) -> None:
+        """Answer whoever isn't let in, in the dialect of the path."""
+        path, rid = scope["path"], request_id(scope)
+        if self._count is not None and path in self._paths:
+            self._count(path, error.status)
+        if scope["type"] == "websocket":
+            await _refuse_upgrade(error, scope, receive, send, rid)
+            return
+        names = {key.decode("latin-1") for key, _ in scope["headers"]}
+        style = ANTHROPIC if is_anthropic(path, names) else OPENAI
+        await send_error(send, error, rid, 0.0, style=style, head=scope["method"] == "HEAD")
+
+
+async def _refuse_upgrade(
+    error: ApiError, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, rid: str
+) -> None:
+    if (await receive())["type"] != "websocket.connect":
+        return
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        # Then the server makes a 403 of it.
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers = OPENAI.headers(JSON, rid, 0.0)
+    headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": error.body()})

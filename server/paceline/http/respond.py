@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
+from paceline.http.auth import CALLER, key_of
 from paceline.http.sink import Headers, Send
+from paceline.runtime.keys import NOBODY, Caller, key_id
 from paceline.runtime.stream import Timing
 from paceline.wire.errors import ApiError, too_large
+from paceline.wire.quota import Api
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,7 +42,15 @@ def request_id(scope: Scope) -> str:
 
 
 _PRIVATE = frozenset(
-    {b"authorization", b"x-api-key", b"api-key", b"cookie", b"proxy-authorization"}
+    {
+        b"authorization",
+        b"x-api-key",
+        b"api-key",
+        b"cookie",
+        b"proxy-authorization",
+        # Nobody tells us who they are but by a key.
+        b"paceline-key-id",
+    }
 )
 
 
@@ -55,9 +65,12 @@ def public_headers(scope: Scope) -> dict[str, str]:
         for key, value in scope["headers"]
         if key not in _PRIVATE
     }
-    key = header(scope, b"authorization") or header(scope, b"x-api-key")
-    if key is not None:
-        found["paceline-key-id"] = sha256(key.removeprefix(b"Bearer ")).hexdigest()[:12]
+    caller: Caller | None = scope.get(CALLER)
+    if caller is None:
+        given = key_of(scope["headers"])
+        caller = Caller(key_id=key_id(given)) if given else NOBODY
+    if caller.key_id:
+        found["paceline-key-id"] = caller.key_id
     return found
 
 
@@ -107,6 +120,7 @@ class Style:
     headers: Callable[[bytes, str, float], Headers]
     error: Callable[[ApiError, str], bytes]
     status: Callable[[int], int] = int
+    api: Api = "openai"
 
 
 def _openai_error(error: ApiError, rid: str) -> bytes:

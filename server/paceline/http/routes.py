@@ -16,6 +16,7 @@ from paceline.runtime import profile_table
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.exposition import Exposition
 from paceline.runtime.profile_files import ProfileFileError
+from paceline.runtime.toml_files import FileError
 from paceline.wire.anthropic import models as anthropic
 from paceline.wire.errors import ApiError, invalid, model_not_found
 from paceline.wire.models import encode_model, encode_models
@@ -100,12 +101,13 @@ def _inspection(router: APIRouter, engine: LiveEngine) -> None:
         found = [_described(profile) for profile in engine.registry.profiles()]
         return _json({"object": "list", "data": found})
 
-    @router.post("/paceline/reload", summary="Read the profile files again")
+    @router.post("/paceline/reload", summary="Read the profile and keys files again")
     async def reload() -> Response:
         try:
             engine.reload()
-        except ProfileFileError as error:
-            raise ApiError(400, str(error), code="invalid_profile") from None
+        except FileError as error:
+            code = "invalid_profile" if isinstance(error, ProfileFileError) else "invalid_keys"
+            raise ApiError(400, str(error), code=code) from None
         return _json({"status": "reloaded", "profiles": len(engine.registry.profiles())})
 
     @router.get("/paceline/live", summary="Load and rates, once a second, as events")

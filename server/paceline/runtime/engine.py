@@ -19,6 +19,7 @@ from paceline.core.profile import SERVED_AS, Profile
 from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
 from paceline.runtime.clock import Clock
+from paceline.runtime.keys import Keys
 from paceline.runtime.limits import Admission, Limits
 from paceline.runtime.logprobs import LogprobSource
 from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
@@ -60,7 +61,7 @@ class LiveEngine:
     def __init__(self, settings: Settings, registry: ProfileRegistry, clock: Clock) -> None:
         """Loads the vocabulary, which takes some tenths of a second, and the scripts.
 
-        Raises ScriptError.
+        Raises ScriptError, and KeyFileError.
         """
         self.settings = settings
         self.registry = registry
@@ -82,7 +83,8 @@ class LiveEngine:
         self._long_plans = asyncio.Lock()
         self.metrics = Metrics()
         self.records = RecordStore(settings.ledger_requests)
-        self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams)
+        self.keys = Keys(settings.keys_file, [key.get_secret_value() for key in settings.api_key])
+        self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams, settings.rpd)
         self.draining = False
         self._logprobs = LogprobSource(self.tokenizer, ring)
         self._at_work: dict[str, _AtWork] = {}
@@ -143,11 +145,13 @@ class LiveEngine:
         return found
 
     def reload(self) -> None:
-        """Read the user's profile files again. Streams under way go on as they began.
+        """Read the user's profile files and the keys file again, all or nothing.
 
-        Raises ProfileFileError, and then nothing has changed.
+        Streams under way go on as they began. Raises ProfileFileError and KeyFileError.
         """
+        entries = self.keys.read()
         self.registry.reload(self.settings.profiles)
+        self.keys.take(entries)
         self._register_loads()
 
     def _deployments(self, profile: Profile) -> _AtWork:

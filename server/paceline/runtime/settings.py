@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -91,10 +91,16 @@ class Settings(BaseSettings):
     """Script files, folders of them, or names of shipped ones; in the environment joined by `:`."""
     tool_calls_per_turn: int = Field(1, ge=0, le=1_000_000)
     """Rounds of tool calls after a user's message before the answer is text."""
+    keys_file: Path | None = None
+    """TOML file of the API keys that are let in, with what each may do; none lets in any key."""
+    api_key: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    """API keys that are let in and may do anything; in the environment joined by commas."""
     rpm: int = Field(0, ge=0, le=1_000_000_000)
     """Requests a minute for each API key and model; 0 is no limit."""
     tpm: int = Field(0, ge=0, le=1_000_000_000_000)
     """Tokens a minute for each API key and model, prompt and output together; 0 is no limit."""
+    rpd: int = Field(0, ge=0, le=1_000_000_000)
+    """Requests a day for each API key and model; 0 is no limit."""
     max_streams: int = Field(0, ge=0, le=1_000_000)
     """Answers under way at once for each API key and model; 0 is no limit."""
     log_level: LogLevel = "info"
@@ -107,9 +113,9 @@ class Settings(BaseSettings):
     def _split_paths(cls, value: Any) -> Any:
         return _split(value, os.pathsep)
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("cors_origins", "api_key", mode="before")
     @classmethod
-    def _split_origins(cls, value: Any) -> Any:
+    def _split_by_commas(cls, value: Any) -> Any:
         return _split(value, ",")
 
     @classmethod
