@@ -22,7 +22,7 @@ VERSION = 1
 _DIGITS = 6
 """Of a second: clocks are read to the microsecond, not better."""
 
-Outcome = Literal["passed", "failed", "unknown"]
+Verdict = Literal["passed", "failed", "unknown"]
 
 
 class ResultsError(ValueError):
@@ -46,6 +46,8 @@ class RunInfo:
     """False where the run was broken off; what there was is here."""
     notes: tuple[str, ...] = ()
     """What a reader should know, a sentence each."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """What the command was told, each by its name; never a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Threshold:
     """
 
     rule: str
-    outcome: Outcome
+    outcome: Verdict
     value: float | None = None
     target: str | None = None
 
@@ -93,8 +95,16 @@ class TargetRun:
     facts: dict[str, str] = field(default_factory=dict)
     """Of the profile: what to call it, and its value with its unit."""
     lateness: Lateness | None = None
+    """The client's own, by the kind that its limit is about."""
+    lateness_kinds: dict[str, Lateness] = field(default_factory=dict)
+    """Each kind by its name, where several were measured."""
+    client_cost_s: float | None = None
+    """What a call costs beyond the server's waiting, measured on an answer that takes no time."""
+    seconds: float | None = None
+    """How long all of its loops took, from the first's start to the last's end."""
     price_source: str = ""
     notes: tuple[str, ...] = ()
+    """A sentence each, as why it ended before its time."""
 
     def __post_init__(self) -> None:
         # Whatever is kept in a file is kept without the way in.
@@ -138,31 +148,35 @@ def calls_of(run: LoopRun) -> Iterator[Call]:
                 yield from calls_of(agent)
 
 
-def to_json(results: Results, summary: Any = None) -> str:
-    """The document."""
+def document(results: Results, summary: list[dict[str, Any]]) -> str:
+    """The document with that summary."""
     encoder = Encoder()
     run = encoder.value(results)
-    document = {"format": FORMAT, "version": VERSION, "run": run, "loops": encoder.loops}
-    if summary is not None:
-        document["summary"] = summary
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "summary": summary,
+        "run": run,
+        "loops": encoder.loops,
+    }
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def from_json(text: str | bytes) -> Results:
     """Read a document back. Raises ResultsError for what isn't one, naming the place."""
     try:
-        document = json.loads(text)
+        whole = json.loads(text)
     except ValueError as error:
         raise ResultsError(f"not JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise ResultsError(f"not the results of a load test: no format {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise ResultsError(f"version {document.get('version')!r} of the results; known: {VERSION}")
-    loops = document.get("loops")
+    if whole.get("version") != VERSION:
+        raise ResultsError(f"version {whole.get('version')!r} of the results; known: {VERSION}")
+    loops = whole.get("loops")
     if not isinstance(loops, list):
         raise ResultsError("loops: not a list")
     try:
-        found: Results = Decoder(loops).value(Results, document.get("run"), "run")
+        found: Results = Decoder(loops).value(Results, whole.get("run"), "run")
     except CodecError as error:
         raise ResultsError(str(error)) from None
     return found

@@ -1,0 +1,150 @@
+"""The figures of a run that every report shows: worked out once, from the results alone.
+
+Percentiles are of successes only; a task's time is that of loops that ran to their end. Speed-ups
+compare the same loops, by id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from paceline_loadtest.model import Call, LoopRun
+from paceline_loadtest.report.breakdown import Breakdown, breakdown, mean
+from paceline_loadtest.report.gains import (
+    Money,
+    Prediction,
+    Speedup,
+    loops_done,
+    money_of,
+    prediction_of,
+    speedup_of,
+    with_saving,
+)
+from paceline_loadtest.report.results import Results, TargetRun
+from paceline_loadtest.report.timings import Quantiles, e2e, gaps, speed, tpot, ttft
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One target's figures. Times in seconds, rates in tokens a second."""
+
+    run: TargetRun
+    requests: int
+    errors: dict[str, int]
+    """Failed requests by kind."""
+    retries: int
+    finished: int
+    """Loops that ran to their end."""
+    stopped: dict[str, int]
+    """The others, by why they ended."""
+    task: Quantiles | None
+    parts: Breakdown | None
+    """Where the mean task's time went."""
+    ttft: Quantiles | None
+    tpot: Quantiles | None
+    gap: Quantiles | None
+    e2e: Quantiles | None
+    speed: Quantiles | None
+    """Of one stream while it was served, one over TPOT."""
+    throughput: float | None
+    """Output tokens of all streams over the run's length."""
+    slot_waits: Quantiles | None
+    told_waits: Quantiles | None
+    """Of the requests that were told to wait (429, 503)."""
+    money: Money | None
+    prediction: Prediction | None
+    speedup: Speedup | None
+    """None for the base itself, and where no loop ended on both."""
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+        return sum(self.errors.values())
+
+    @property
+    def error_rate(self) -> float:
+        """Failed requests of all, 0 to 1."""
+        return self.failed / self.requests if self.requests else 0.0
+
+    @property
+    def name(self) -> str:
+        """The target's label, with its load where several were tried."""
+        return self.run.label
+
+
+def figures(results: Results) -> list[Figures]:
+    """Every target's figures, in the order of the results."""
+    bases = [base_of(results, run) for run in results.targets]
+    return [_figures(run, base) for run, base in zip(results.targets, bases, strict=True)]
+
+
+def base_of(results: Results, run: TargetRun) -> TargetRun:
+    """What a target is compared with: the first target, under the same load where it ran so."""
+    first = results.targets[0]
+    like = (
+        other
+        for other in results.targets
+        if other.label == first.label and (other.users, other.rate) == (run.users, run.rate)
+    )
+    return next(like, first)
+
+
+def _figures(run: TargetRun, base: TargetRun) -> Figures:
+    calls = list(run.calls())
+    done = loops_done(run)
+    parts = [found for found in map(breakdown, done) if found is not None]
+    first = Quantiles.of(t for t in map(ttft, calls) if t is not None)
+    each = [t for t in map(tpot, calls) if t is not None]
+    output = sum(call.output_tokens or 0 for call in calls if call.ok)
+    money = money_of(run, done)
+    speedup = None
+    if base is not run:
+        speedup = speedup_of(run, base)
+        money = with_saving(money, run, base)
+    waits = (c.slot_at - c.scheduled_at for c in calls if c.slot_at is not None)
+    return Figures(
+        run=run,
+        requests=len(calls),
+        errors=dict(Counter(error_kind(c) for c in calls if not c.ok).most_common()),
+        retries=sum(call.retries for call in calls),
+        finished=len(done),
+        stopped=dict(Counter(_why(loop) for loop in run.loops if _why(loop)).most_common()),
+        task=Quantiles.of(loop.seconds or 0.0 for loop in done),
+        parts=mean(parts) if parts else None,
+        ttft=first,
+        tpot=Quantiles.of(each),
+        gap=Quantiles.of(gap for call in calls for gap in gaps(call)),
+        e2e=Quantiles.of(t for t in map(e2e, calls) if t is not None),
+        speed=speed(each),
+        throughput=_throughput(run, output),
+        slot_waits=Quantiles.of(wait for wait in waits if wait > 0.0),
+        told_waits=Quantiles.of(call.waited_s for call in calls if call.waited_s > 0.0),
+        money=money,
+        prediction=prediction_of(run, done),
+        speedup=speedup,
+    )
+
+
+def _throughput(run: TargetRun, tokens: int) -> float | None:
+    seconds = run.seconds
+    if seconds is None:
+        ends = [loop.ended_at for loop in run.loops if loop.ended_at is not None]
+        starts = [loop.started_at for loop in run.loops]
+        seconds = max(ends) - min(starts) if ends else None
+    return tokens / seconds if seconds else None
+
+
+def error_kind(call: Call) -> str:
+    """What kind of failure it was: its status, or the first words of why."""
+    if call.status is not None and call.status >= 400:
+        return f"HTTP {call.status}"
+    if call.error is None:
+        return "never ended"
+    return call.error.partition(":")[0].strip()[:60] or "unknown"
+
+
+def _why(loop: LoopRun) -> str:
+    if loop.stopped is not None:
+        return loop.stopped[:80]
+    return "" if loop.ended_at is not None else "never ended"

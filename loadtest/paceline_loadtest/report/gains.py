@@ -1,0 +1,170 @@
+"""What a target's tasks gain over the base's, what bounds that, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import fsum
+
+from paceline_loadtest.model import LoopRun, ToolSpan
+from paceline_loadtest.report.results import TargetRun, calls_of
+from paceline_loadtest.report.timings import speed, tpot
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """One target's tasks against the base's: how many times as fast, and what bounds that.
+
+    `task` compares whole tasks, `tokens` the rate of the tokens. `most` is the base's task time
+    over what is left of it when every request takes no time at all: tools and thinking (Amdahl's
+    law); None where nothing is left. `held_by` is that remainder's share of the base's time.
+    """
+
+    base: str
+    task: float
+    tokens: float | None
+    most: float | None
+    held_by: float
+    loops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What tasks cost (US$, exact); `saved_usd_s` is the price of a second saved over the base."""
+
+    total_usd: Decimal
+    task_usd: Decimal
+    task_credits: Decimal | None
+    saved_usd_s: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Mean task times of the same loops (s), and the measured over the predicted, less 1."""
+
+    loops: int
+    predicted_s: float
+    measured_s: float
+
+    @property
+    def difference(self) -> float:
+        """A share: 0.01 where the measured is 1 % longer."""
+        return self.measured_s / self.predicted_s - 1.0 if self.predicted_s else 0.0
+
+
+def loops_done(run: TargetRun) -> list[LoopRun]:
+    """The loops that ran to their end."""
+    return [loop for loop in run.loops if loop.ended_at is not None and loop.stopped is None]
+
+
+def floor_s(run: LoopRun) -> float:
+    """How long a loop would have taken had every request taken no time (s)."""
+    total = 0.0
+    for i, turn in enumerate(run.turns):
+        planned = run.loop.turns[i] if i < len(run.loop.turns) else None
+        total += max(turn.call.scheduled_at - turn.started_at, 0.0)
+        tools = [_tool_floor_s(tool) for tool in turn.tools]
+        if tools:
+            total += max(tools) if planned is None or planned.parallel else sum(tools)
+    return total
+
+
+def _tool_floor_s(tool: ToolSpan) -> float:
+    whole = tool.ended_at - tool.started_at
+    if not tool.loops:
+        return whole
+    begin = min(agent.started_at for agent in tool.loops)
+    ends = [agent.ended_at for agent in tool.loops if agent.ended_at is not None]
+    around = whole - (max(ends, default=tool.ended_at) - begin)
+    return max(around, 0.0) + max(floor_s(agent) for agent in tool.loops)
+
+
+def cost_usd(run: LoopRun) -> Decimal | None:
+    """What a loop cost; None where one of its answers has no price."""
+    total = Decimal(0)
+    for call in calls_of(run):
+        if call.server.cost_usd is not None:
+            total += Decimal(call.server.cost_usd)
+        elif call.ok:
+            return None
+    return total
+
+
+def money_of(run: TargetRun, done: Sequence[LoopRun]) -> Money | None:
+    """What all loops and, on average, those that are done cost; None where a price is missing."""
+    whole = [cost_usd(loop) for loop in run.loops]
+    each = [cost_usd(loop) for loop in done]
+    if not each or None in whole:
+        return None
+    billed = [c.server.credits for loop in done for c in calls_of(loop) if c.ok]
+    known = [Decimal(c) for c in billed if c is not None]
+    all_known = bool(known) and len(known) == len(billed)
+    return Money(
+        total_usd=sum((c for c in whole if c is not None), Decimal(0)),
+        task_usd=sum((c for c in each if c is not None), Decimal(0)) / len(each),
+        task_credits=sum(known, Decimal(0)) / len(done) if all_known else None,
+    )
+
+
+def pairs_of(run: TargetRun, base: TargetRun) -> list[tuple[LoopRun, LoopRun]]:
+    """The loops that ended on both, by id, as (this, base)."""
+    known = _by_id(loops_done(base))
+    return [(loop, known[key]) for key, loop in _by_id(loops_done(run)).items() if key in known]
+
+
+def speedup_of(run: TargetRun, base: TargetRun) -> Speedup | None:
+    """Of the loops that ended on both; None where there are none."""
+    pairs = pairs_of(run, base)
+    base_s = fsum(other.seconds or 0.0 for _, other in pairs)
+    run_s = fsum(loop.seconds or 0.0 for loop, _ in pairs)
+    if not pairs or base_s <= 0 or run_s <= 0:
+        return None
+    left_s = fsum(floor_s(other) for _, other in pairs)
+    rates = [speed([t for t in map(tpot, r.calls()) if t is not None]) for r in (run, base)]
+    tokens = rates[0].p50 / rates[1].p50 if rates[0] and rates[1] else None
+    return Speedup(
+        base=base.label,
+        task=base_s / run_s,
+        tokens=tokens,
+        most=base_s / left_s if left_s > 0 else None,
+        held_by=left_s / base_s,
+        loops=len(pairs),
+    )
+
+
+def with_saving(money: Money | None, run: TargetRun, base: TargetRun) -> Money | None:
+    """What each second saved costs, over the loops that ended on both."""
+    pairs = pairs_of(run, base)
+    costs = [(cost_usd(loop), cost_usd(other)) for loop, other in pairs]
+    saved_s = fsum((other.seconds or 0.0) - (loop.seconds or 0.0) for loop, other in pairs)
+    if money is None or saved_s <= 0:
+        return money
+    more = Decimal(0)
+    for cost, other in costs:
+        if cost is None or other is None:
+            return money
+        more += cost - other
+    return Money(money.total_usd, money.task_usd, money.task_credits, more / Decimal(repr(saved_s)))
+
+
+def prediction_of(run: TargetRun, done: Sequence[LoopRun]) -> Prediction | None:
+    """Of the loops that are done and were predicted; None where there are none."""
+    known = _by_id([loop for loop in run.predicted if loop.seconds is not None])
+    pairs = [(known.get(key) or known.get((key[0], 0)), loop) for key, loop in _by_id(done).items()]
+    both = [(p.seconds or 0.0, d.seconds or 0.0) for p, d in pairs if p is not None]
+    if not both:
+        return None
+    predicted, measured = (fsum(values) / len(both) for values in zip(*both, strict=True))
+    return Prediction(len(both), predicted, measured)
+
+
+def _by_id(loops: Sequence[LoopRun]) -> dict[tuple[str, int], LoopRun]:
+    """By id, and the how-manieth of that id it is."""
+    found: dict[tuple[str, int], LoopRun] = {}
+    seen: Counter[str] = Counter()
+    for loop in loops:
+        found[loop.loop.id, seen[loop.loop.id]] = loop
+        seen[loop.loop.id] += 1
+    return found

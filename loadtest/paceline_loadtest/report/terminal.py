@@ -1,0 +1,105 @@
+"""A run's report for a terminal: errors first, then what was measured and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from paceline_loadtest.report.compare import METHOD, Comparison
+from paceline_loadtest.report.figures import Figures, figures
+from paceline_loadtest.report.results import Results
+from paceline_loadtest.report.tables import comparison_rows, rows
+from paceline_loadtest.report.words import NONE, name_of, percent, sentence
+
+
+def print_report(results: Results, console: Console) -> None:
+    """Print the report: errors, a column a target, sentences, and what spoils any of it."""
+    found = figures(results)
+    names = [name_of(one, found) for one in found]
+    console.print(_errors(found, names))
+    for line in _warnings(results, found, names):
+        console.print(line)
+    console.print(_table(results, found, names))
+    for one in found:
+        console.print(Text(sentence(one)))
+    for line in _thresholds(results):
+        console.print(line)
+
+
+def _errors(found: Sequence[Figures], names: Sequence[str]) -> Text:
+    requests, failed = sum(f.requests for f in found), sum(f.failed for f in found)
+    share = failed / requests if requests else 0.0
+    text = Text(
+        f"Errors: {failed:,} of {requests:,} requests ({percent(share)})",
+        style="bold red" if failed else "bold green",
+    )
+    for one, name in zip(found, names, strict=True):
+        for kind, count in one.errors.items():
+            text.append(f"\n  {name}: {count:,} × {kind}", style="red")
+        for why, count in one.stopped.items():
+            loops = "loop" if count == 1 else "loops"
+            text.append(f"\n  {name}: {count:,} {loops} stopped: {why}", style="red")
+    return text
+
+
+def _warnings(results: Results, found: Sequence[Figures], names: Sequence[str]) -> list[Text]:
+    lines = []
+    if not results.info.complete:
+        lines.append(Text("Broken off: these are the results up to then.", style="bold yellow"))
+    for one, name in zip(found, names, strict=True):
+        late = one.run.lateness
+        if late is not None and late.spoils is not None:
+            lines.append(Text(f"SPOILED  {name}: {late.spoils}", style="bold white on red"))
+        lines += [Text(f"{name}: {note}", style="yellow") for note in one.run.notes]
+    lines += [Text(note, style="yellow") for note in results.info.notes]
+    return lines
+
+
+def _table(results: Results, found: Sequence[Figures], names: Sequence[str]) -> Table:
+    info = results.info
+    table = Table(
+        title=f"{info.scenario} · {info.client} · {info.dialect} · seed {info.seed}",
+        caption="Means and percentiles are of successes only. p50 / p90 / p99.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
+    for label, cells in rows(found):
+        table.add_row(label, *cells)
+    return table
+
+
+def _thresholds(results: Results) -> list[Text]:
+    lines = []
+    styles = {"failed": "bold red", "passed": "green", "unknown": "yellow"}
+    for one in results.thresholds:
+        value = NONE if one.value is None else f"{one.value:g}"
+        where = f" on {one.target}" if one.target is not None else ""
+        words = f"--fail-if {one.rule!r}{where}: {one.outcome} (measured {value})"
+        lines.append(Text(words, style=styles[one.outcome]))
+    return lines
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print what differs between two runs, a metric a line."""
+    table = Table(
+        title=f"{comparison.before.info.started} → {comparison.after.info.started}",
+        caption=f"Noise: {METHOD}; paired where both ran the same loops.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("target")
+    table.add_column("metric")
+    for head in ("before", "after", "change", "95 % interval", "loops"):
+        table.add_column(head, justify="right")
+    table.add_column("in a word")
+    for line in comparison_rows(comparison):
+        table.add_row(*line)
+    console.print(table)
+    for name in comparison.only:
+        console.print(Text(f"Only in one run: {name}", style="yellow"))

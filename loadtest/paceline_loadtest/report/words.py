@@ -1,0 +1,131 @@
+"""How a report says things: times, rates, money, and the one sentence that says it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from paceline.core.pricing import NOT_PUBLISHED, plain
+from paceline_loadtest.report.breakdown import NAMES, PARTS, Breakdown, Part
+from paceline_loadtest.report.figures import Figures
+
+NONE = "–"
+"""What stands where there is no figure."""
+_WHOLE_MINUTE = 99.95
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds with its unit, to three digits or so."""
+    if value is None:
+        return NONE
+    if abs(value) >= _WHOLE_MINUTE:
+        return f"{value:,.0f} s"
+    if abs(value) >= 9.995:
+        return f"{value:.1f} s"
+    return f"{value:.2f} s" if abs(value) >= 0.9995 else milliseconds(value)
+
+
+def milliseconds(value: float | None) -> str:
+    """A time of seconds in milliseconds, with its unit, to three digits or so."""
+    if value is None:
+        return NONE
+    ms = value * 1e3
+    if abs(ms) >= 99.95:
+        return f"{ms:,.0f} ms"
+    if abs(ms) >= 9.995:
+        return f"{ms:.1f} ms"
+    return f"{ms:.2f} ms" if abs(ms) >= 0.005 else "0 ms" if not ms else f"{ms:.3f} ms"
+
+
+def rate(value: float | None) -> str:
+    """Tokens a second, without the unit."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def times(value: float | None) -> str:
+    """How many times as fast."""
+    if value is None:
+        return NONE
+    return (
+        f"{value:,.0f}×"
+        if value >= 99.95
+        else f"{value:.1f}×"
+        if value >= 9.995
+        else f"{value:.2f}×"
+    )
+
+
+def percent(share: float | None) -> str:
+    """A share, 0 to 1, as per cent."""
+    if share is None:
+        return NONE
+    return f"{share:.0%}" if share >= 0.0995 or not share else f"{share:.1%}"
+
+
+def signed_percent(share: float) -> str:
+    """A difference as per cent, with its sign."""
+    return f"{share:+.1%}".replace("-", "−")
+
+
+def dollars(amount: Decimal | None) -> str:
+    """US$ to four significant digits; the exact amount stands in the JSON."""
+    if amount is None:
+        return NOT_PUBLISHED
+    if not amount:
+        return "$0"
+    digits = max(2, 3 - amount.adjusted())
+    rounded = amount.quantize(Decimal(1).scaleb(-min(digits, 12)), ROUND_HALF_EVEN)
+    sign = "−" if rounded < 0 else ""
+    whole, _, fraction = f"{abs(rounded):,f}".partition(".")
+    return f"{sign}${whole}.{fraction.rstrip('0').ljust(2, '0')}"
+
+
+def exact(amount: Decimal | None) -> str:
+    """An amount in plain digits, all of them, or the words for none."""
+    return NOT_PUBLISHED if amount is None else plain(amount)
+
+
+def name_of(figures: Figures, among: Sequence[Figures]) -> str:
+    """A target's label, with its load where its label alone would be told twice."""
+    twice = sum(other.run.label == figures.run.label for other in among) > 1
+    return f"{figures.run.label}, {figures.run.load}" if twice else figures.run.label
+
+
+def sentence(figures: Figures) -> str:
+    """What a target's figures come to, in a sentence or two."""
+    if figures.task is None or figures.parts is None:
+        why = next(iter([*figures.errors, *figures.stopped]), "nothing was run")
+        return f"On {figures.run.label} no loop ran to its end: {why}."
+    task = seconds(figures.task.mean)
+    gain = figures.speedup
+    if gain is None:
+        return f"On {figures.run.label} a task takes {task}: {_largest(figures.parts)}."
+    faster = gain.task >= 1.0
+    ratio = times(gain.task if faster else 1.0 / gain.task)
+    said = f"On {figures.run.label} a task takes {task}, {ratio} as {'fast' if faster else 'long'}"
+    said += f" as on {gain.base}"
+    if gain.tokens is not None:
+        said += f", though tokens come {times(gain.tokens)} as fast" if faster else ""
+    if gain.most is None:
+        return f"{said}. Nothing but the model takes time in it, so nothing bounds the rest."
+    return (
+        f"{said}: tools and thinking time are {percent(gain.held_by)} of the task on {gain.base}, "
+        f"so that no speed of the model makes it more than {times(gain.most)} as fast."
+    )
+
+
+def _largest(parts: Breakdown) -> str:
+    """The parts from the largest on, until there is little left."""
+    shown: list[Part] = sorted(parts.parts, key=lambda part: -parts.parts[part])
+    kept = [part for part in shown if parts.share(part) >= 0.05][:4] or shown[:1]
+    said = [f"{percent(parts.share(part))} {NAMES[part]}" for part in kept]
+    return ", ".join(said)
+
+
+def shown_parts(found: Sequence[Figures]) -> list[Part]:
+    """The parts that any of the targets has, in their order."""
+    return [
+        part for part in PARTS if any(f.parts is not None and part in f.parts.parts for f in found)
+    ]
