@@ -11,7 +11,7 @@ from paceline_loadtest.model import Call, Dialect
 
 @dataclass(slots=True)
 class Ask:
-    """A request that is ready to be sent; `body` is what its dialect wants, `stream` set.
+    """A request that is ready to be sent; `body` is what its dialect wants.
 
     `thread` names the agent that asks: over a WebSocket all of an agent's requests take one
     connection. `headers` come on top of those that the client sends by itself.
@@ -21,6 +21,8 @@ class Ask:
     body: dict[str, Any]
     thread: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = True
+    """As the body has it. An answer in one piece has no first token: all of it comes at once."""
 
 
 @dataclass(slots=True)

@@ -141,6 +141,9 @@ def prompt_tokens(loop: Loop, dialect: Dialect) -> Iterator[int]:
         yield tokens
         if at + 1 < len(loop.turns):
             tokens += _MESSAGE + turn.output_tokens
+            if turn.reasoning_tokens and dialect.startswith("responses"):
+                # Thoughts stay in the context: a chain keeps them, over HTTP they are sent back.
+                tokens += _MESSAGE + turn.reasoning_tokens
             tokens += _calls_tokens(len(turn.tools), dialect)
             results = [_MESSAGE + tool.result_tokens for tool in turn.tools]
             tokens += sum(results)

@@ -132,8 +132,12 @@ def test_each_turn_has_the_tokens_that_the_server_counts(
 ) -> None:
     parts = opening(loop, "s")
     counted = []
+    kept = 0
     for at, turn in enumerate(loop.turns):
-        counted.append(counter.measure(parsed(loop, parts, dialect).prompts[0]).tokens)
+        counted.append(counter.measure(parsed(loop, parts, dialect).prompts[0]).tokens + kept)
+        if turn.reasoning_tokens and dialect.startswith("responses"):
+            # An item of its own: four tokens of the format, and what was thought.
+            kept += 4 + turn.reasoning_tokens
         if at + 1 < len(loop.turns):
             parts += following(loop, at, words(turn.output_tokens, at), "s")
     assert list(prompt_tokens(loop, dialect)) == counted

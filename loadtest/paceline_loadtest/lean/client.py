@@ -56,7 +56,7 @@ class LeanClient:
         request = self._request(ask)
         while True:
             marks = marks_of(ask.dialect, call)
-            headers = await self._attempt(request, marks)
+            headers = await self._attempt(request, marks, stream=ask.stream)
             wait_s = None
             if call.error is not None and call.first_at is None:
                 wait_s = self._retries.wait_s(call.retries, call.status, headers)
@@ -73,7 +73,7 @@ class LeanClient:
         await self._sockets.close()
         await self._pool.close()
 
-    async def _attempt(self, request: bytes, marks: Marks) -> dict[str, str]:
+    async def _attempt(self, request: bytes, marks: Marks, *, stream: bool) -> dict[str, str]:
         """Send once and read the answer; gives its headers."""
         call = marks.call
         fresh = False
@@ -85,7 +85,7 @@ class LeanClient:
                 call.end_at = perf_counter()
                 return {}
             reused = connection.used
-            exchange = await self._exchange(connection, request, marks)
+            exchange = await self._exchange(connection, request, marks, stream=stream)
             if fresh or not (reused and connection.dropped and not exchange.started):
                 break
             # An idle connection that the server had closed already: nothing was asked yet. It is
@@ -96,8 +96,10 @@ class LeanClient:
         read_headers(call, exchange.headers)
         return exchange.headers
 
-    async def _exchange(self, connection: Connection, request: bytes, marks: Marks) -> Exchange:
-        exchange = Exchange(marks, asyncio.get_running_loop().create_future())
+    async def _exchange(
+        self, connection: Connection, request: bytes, marks: Marks, *, stream: bool
+    ) -> Exchange:
+        exchange = Exchange(marks, asyncio.get_running_loop().create_future(), stream=stream)
         sent_at = connection.send(request, exchange)
         if marks.call.sent_at is None:
             marks.call.sent_at = sent_at

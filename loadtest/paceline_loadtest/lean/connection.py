@@ -20,24 +20,36 @@ from paceline_loadtest.lean.marks import Marks
 _BATCH = 24
 """Pieces that are read at once: some 0.1 ms of work, and a stream's share of it is small."""
 
-_ERROR_BYTES = 1 << 20
+_ERROR_PIECES = 64
 """More of a refused request's body is not kept."""
 
 
 class Exchange:
     """One request's answer, from its first byte to its last."""
 
-    __slots__ = ("_at", "_cutter", "_marks", "_pieces", "_refusal", "done", "headers", "last_read")
+    __slots__ = (
+        "_at",
+        "_cutter",
+        "_marks",
+        "_pieces",
+        "_stream",
+        "_whole",
+        "done",
+        "headers",
+        "last_read",
+    )
 
-    def __init__(self, marks: Marks, done: asyncio.Future[None]) -> None:
+    def __init__(self, marks: Marks, done: asyncio.Future[None], *, stream: bool = True) -> None:
         self.done = done
         self.headers: dict[str, str] = {}
         self.last_read = perf_counter()
         self._marks = marks
+        self._stream = stream
         self._cutter = EventCutter()
         self._at = array("d")
         self._pieces: list[bytes] = []
-        self._refusal: list[bytes] | None = None
+        self._whole: list[bytes] | None = None
+        """The pieces of an answer that is no stream."""
 
     @property
     def started(self) -> bool:
@@ -50,14 +62,14 @@ class Exchange:
         call.headers_at = at
         call.status = status
         kind = self.headers.get("content-type", "")
-        if status != 200 or not kind.startswith("text/event-stream"):
-            self._refusal = []
+        if status != 200 or not self._stream or not kind.startswith("text/event-stream"):
+            self._whole = []
 
     def body(self, piece: bytes, at: float) -> None:
         """A piece of the body."""
-        if self._refusal is not None:
-            if sum(map(len, self._refusal)) < _ERROR_BYTES:
-                self._refusal.append(piece)
+        if self._whole is not None:
+            if self._marks.call.status == 200 or len(self._whole) < _ERROR_PIECES:
+                self._whole.append(piece)
             return
         self._at.append(at)
         self._pieces.append(piece)
@@ -78,15 +90,24 @@ class Exchange:
         if self.done.done():
             return
         self.drain()
-        if self._refusal is not None:
-            self._marks.fail(self._refused(b"".join(self._refusal)))
+        whole, self._whole = self._whole, None
+        if whole is not None and why is None and self._answers():
+            self._marks.whole(b"".join(whole), self.last_read)
+        elif whole is not None and self.started:
+            self._marks.fail(self._refused(b"".join(whole)))
         elif why is not None and not self._marks.ended:
             self._marks.fail(why)
         self._marks.call.end_at = perf_counter()
         self.done.set_result(None)
 
+    def _answers(self) -> bool:
+        """Whether what came in one piece is the answer."""
+        return self._marks.call.status == 200 and not self._stream
+
     def _refused(self, body: bytes) -> str:
         status = self._marks.call.status
+        if status == 200 and not self._stream:
+            return "the answer broke off"
         if status == 200:
             kind = self.headers.get("content-type", "of no type")
             return f"200, but the answer is {kind}, not a stream of events"

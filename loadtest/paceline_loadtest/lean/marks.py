@@ -48,6 +48,17 @@ class Marks:
         """Read an event; may raise whatever its being malformed raises."""
         raise NotImplementedError
 
+    def whole(self, body: bytes, at: float) -> None:
+        """Read an answer that came in one piece."""
+        try:
+            self.read_whole(orjson.loads(body), at)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            self.fail(f"the answer is not as its API has it ({error!r}): {body[:80]!r}")
+
+    def read_whole(self, answer: dict[str, Any], at: float) -> None:
+        """Read it; may raise whatever its being malformed raises."""
+        raise NotImplementedError
+
     def fail(self, why: str) -> None:
         """The stream has failed; the first reason stays."""
         if self.call.error is None:
@@ -117,6 +128,15 @@ class ChatMarks(Marks):
         if (tier := event.get("service_tier")) is not None:
             self.call.service_tier = tier
 
+    def read_whole(self, answer: dict[str, Any], at: float) -> None:
+        """A chat completion: its message is read as one delta would be."""
+        choice = answer["choices"][0]
+        message = choice["message"]
+        calls = [{**c, "index": i} for i, c in enumerate(message.get("tool_calls") or ())]
+        delta = {**message, "tool_calls": calls}
+        self.read({**answer, "choices": [{**choice, "delta": delta}]}, at)
+        self.ended = True
+
     def _other(self, delta: dict[str, Any], at: float) -> None:
         if any(delta.get(name) for name in _THOUGHTS):
             self.content(at)
@@ -175,6 +195,20 @@ class ResponseMarks(Marks):
             self.fail(error_text(event["response"]))
         elif kind == "error":
             self.fail(error_text(event))
+
+    def read_whole(self, answer: dict[str, Any], at: float) -> None:
+        """A response object."""
+        if answer["status"] == "failed":
+            self.fail(error_text(answer))
+        self._end(answer)
+        for item in self.reply.items:
+            if item["type"] == "message":
+                self.content(at)
+                for part in item["content"]:
+                    self.visible(part.get("text") or part.get("refusal") or "")
+            elif item["type"] != "reasoning":
+                self.content(at)
+                self.visible("")
 
     def _end(self, response: dict[str, Any]) -> None:
         self.ended = True
@@ -238,6 +272,20 @@ class MessageMarks(Marks):
             self.ended = True
         elif kind == "error":
             self.fail(error_text(event))
+
+    def read_whole(self, answer: dict[str, Any], at: float) -> None:
+        """A message."""
+        for i, block in enumerate(answer["content"]):
+            self.content(at)
+            if block["type"] == "text":
+                self.visible(block["text"])
+            elif block["type"] == "tool_use":
+                self.visible("")
+                arguments = orjson.dumps(block["input"]).decode()
+                self._blocks[i] = ToolCall(block["id"], block["name"], arguments)
+        self.reply.finish_reason = answer.get("stop_reason")
+        message_usage(self.call, answer.get("usage") or {})
+        self.ended = True
 
     def finish(self) -> Reply:
         """See `Marks`."""
