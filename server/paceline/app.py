@@ -30,6 +30,7 @@ from paceline.http.responses import Keeper, Responses
 from paceline.http.routes import routes
 from paceline.http.stamped import Stamped
 from paceline.http.websocket import ResponseSocket
+from paceline.recording.replay import Replay
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.profile_files import ProfileRegistry
@@ -86,6 +87,7 @@ class App:
         self.registry = registry or ProfileRegistry.load(self.settings.profiles)
         self.engine = LiveEngine(self.settings, self.registry, clock or RealClock())
         self.keeper = Keeper(self.engine)
+        self._replay: Replay | None = None
         direct: dict[tuple[str, str], Handler] = {
             ("POST", CHAT.path): Generate(self.engine, CHAT),
             ("POST", COMPLETIONS.path): Generate(self.engine, COMPLETIONS),
@@ -100,13 +102,18 @@ class App:
             ("GET", RESPONSES): socket,
             ("WEBSOCKET", RESPONSES): socket,
         }
-        self._asgi = Front(
+        self._asgi: Handler = Front(
             {**direct, **upgrades},
             Stamped(self._framework(direct)),
             self.settings.cors_origins,
             auth=Auth(self.engine.keys),
             count=self.engine.metrics.request,
         )
+        if self.settings.replay:
+            self._replay = Replay(self.engine, self._asgi)
+            self._asgi = Front(
+                {}, self._replay, self.settings.cors_origins, auth=Auth(self.engine.keys)
+            )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
@@ -118,9 +125,12 @@ class App:
         To be called on the event loop, once.
         """
         self.engine.draining = True
-        asyncio.get_running_loop().call_later(
+        loop = asyncio.get_running_loop()
+        loop.call_later(
             self.settings.grace_s, self.engine.break_off, "The server is shutting down."
         )
+        if self._replay is not None:
+            loop.call_later(self.settings.grace_s, self._replay.break_off)
 
     def _framework(self, direct: dict[tuple[str, str], Handler]) -> FastAPI:
         app = FastAPI(

@@ -113,6 +113,21 @@ def serve(
     max_streams: Annotated[
         int | None, typer.Option(help="Answers at once a key and model.")
     ] = None,
+    replay: Annotated[
+        str | None, typer.Option(help="Recordings to answer from: a folder or a file.")
+    ] = None,
+    replay_timing: Annotated[
+        str | None, typer.Option(help="recorded, scaled or profile: when chunks leave.")
+    ] = None,
+    replay_speed: Annotated[
+        float | None, typer.Option(help="Times as fast as recorded, with 'scaled'.")
+    ] = None,
+    replay_match: Annotated[
+        str | None, typer.Option(help="body, path or order: what has to be the same.")
+    ] = None,
+    replay_miss: Annotated[
+        str | None, typer.Option(help="synthetic or error: for what isn't recorded.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="critical … debug.")] = None,
     access_log: Annotated[bool | None, typer.Option(help="Log each request.")] = None,
 ) -> None:
@@ -143,6 +158,11 @@ def serve(
         tpm=tpm,
         rpd=rpd,
         max_streams=max_streams,
+        replay=replay,
+        replay_timing=replay_timing,
+        replay_speed=replay_speed,
+        replay_match=replay_match,
+        replay_miss=replay_miss,
         log_level=log_level,
         access_log=access_log,
     )

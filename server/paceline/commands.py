@@ -8,6 +8,7 @@ from paceline.cost_command import cost
 from paceline.economics_command import economics
 from paceline.fit.fit_command import fit
 from paceline.race.command import race
+from paceline.record_command import record
 
 
 def register() -> None:
@@ -16,5 +17,6 @@ def register() -> None:
     app.command()(economics)
     app.command()(fit)
     app.command()(race)
+    app.command()(record)
     app.add_typer(profiles_command.app, name="profiles")
     app.add_typer(simulate_command.app, name="simulate")

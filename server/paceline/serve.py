@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
             ws_max_size=settings.max_body_bytes,
             ws_per_message_deflate=settings.websocket_deflate,
             lifespan="on",
-            log_config=_logging(settings.log_level),
+            log_config=logging_config(settings.log_level),
             log_level=settings.log_level,
             access_log=settings.access_log,
             server_header=False,
@@ -109,7 +109,7 @@ def _not_about_upgrades(record: logging.LogRecord) -> bool:
     return not message.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
 
 
-def _logging(level: str) -> dict[str, Any]:
+def logging_config(level: str) -> dict[str, Any]:
     """Uvicorn's logging, with our own lines beside its."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["loggers"]["paceline"] = {

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -30,6 +30,9 @@ PREFIX = "PACELINE_"
 CONFIG_VARIABLE = "PACELINE_CONFIG"
 
 LogLevel = Literal["critical", "error", "warning", "info", "debug"]
+ReplayTiming = Literal["recorded", "scaled", "profile"]
+ReplayMatch = Literal["body", "path", "order"]
+ReplayMiss = Literal["synthetic", "error"]
 
 # Kubernetes describes each service to every pod by variables named after the service. One called
 # `paceline` or `paceline-...` would so set PACELINE_PORT to an address, and names of its own.
@@ -103,6 +106,18 @@ class Settings(BaseSettings):
     """Requests a day for each API key and model; 0 is no limit."""
     max_streams: int = Field(0, ge=0, le=1_000_000)
     """Answers under way at once for each API key and model; 0 is no limit."""
+    replay: str = ""
+    """Recorded exchanges, a folder or a file, that answer what they match; empty: none do."""
+    replay_timing: ReplayTiming = "recorded"
+    """When a recorded answer's chunks leave: as recorded, faster or slower, or as the model's
+    profile would send them."""
+    replay_speed: float = Field(1.0, gt=0, le=10_000)
+    """How many times as fast as recorded, with `scaled` timing."""
+    replay_match: ReplayMatch = "body"
+    """What a request has to have in common with a recorded one: method, path and body, the first
+    two, or its place in the order alone."""
+    replay_miss: ReplayMiss = "synthetic"
+    """What a request gets that no recording matches: a made-up answer, or an error 404."""
     log_level: LogLevel = "info"
     """Least serious log lines that are written."""
     access_log: bool = False
@@ -117,6 +132,13 @@ class Settings(BaseSettings):
     @classmethod
     def _split_by_commas(cls, value: Any) -> Any:
         return _split(value, ",")
+
+    @field_validator("replay_speed")
+    @classmethod
+    def _scales_something(cls, value: float, info: ValidationInfo) -> float:
+        if value != 1.0 and info.data.get("replay_timing") != "scaled":
+            raise ValueError("a speed takes the timing 'scaled'")
+        return value
 
     @classmethod
     def settings_customise_sources(
