@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.core.days import DAY_US, date_of
-from paceline.core.ledger import BUDGET_PERIODS, NO_TERMS, Amount, Shortage, Terms, Window
+from paceline.core.ledger import (
+    BUDGET_PERIODS,
+    NO_TERMS,
+    Amount,
+    Shortage,
+    Terms,
+    Window,
+)
 from paceline.core.purse import Purse, Spent, Stake, WindowMeter
 
 MINUTE_US = 60_000_000
@@ -156,8 +163,8 @@ def test_a_purse_goes_on_from_what_was_written_down() -> None:
     days = [Spent(19_999, 5, 50, 1, 10), Spent(20_000, 2, 20, 1, 10), Spent(19_000, 1, 1, 0, 0)]
     purse.restore(days, [("primary", WindowMeter(300, NOON))])
     purse.windows["primary"].meter.used = 9
-    for period, used in (("total", 8), ("day", 2), ("month", 7)):
-        terms: Any = Terms(budget_usd=100, budget_period=period)
+    for period, used in zip(BUDGET_PERIODS, (8, 2, 7), strict=True):
+        terms = Terms(budget_usd=100, budget_period=period)
         assert purse.standing(terms, NOON).period_used.usd == used
     assert purse.standing(NO_TERMS, NOON).prepaid_used == Amount(2, 20)
     assert refused(purse, 0, 2, WINDOWS, NOON + 1).used == 9
