@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline import profiles_command, simulate_command
+from paceline import keys_command, profiles_command, simulate_command
 from paceline.cli import app
 from paceline.cost_command import cost
 from paceline.economics_command import economics
@@ -18,5 +18,6 @@ def register() -> None:
     app.command()(fit)
     app.command()(race)
     app.command()(record)
+    app.add_typer(keys_command.app, name="keys")
     app.add_typer(profiles_command.app, name="profiles")
     app.add_typer(simulate_command.app, name="simulate")

@@ -7,7 +7,8 @@ typing mistake is one that silently isn't there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -75,19 +76,27 @@ class _RefusedError(Exception):
 
 def load_keys(path: Path) -> tuple[Entry, ...]:
     """Read a keys file. Raises KeyFileError."""
+    return _parsed(path, lambda: read_toml(path, KeyFileError, parse_float=Decimal))
+
+
+def keys_of(text: str, path: Path | None = None) -> tuple[Entry, ...]:
+    """The keys of a file's text. Raises KeyFileError, which names `path`."""
+    return _parsed(path, lambda: tomllib.loads(text, parse_float=Decimal))
+
+
+def _parsed(path: Path | None, read: Callable[[], Mapping[str, Any]]) -> tuple[Entry, ...]:
     try:
-        return parse_keys(read_toml(path, KeyFileError, parse_float=Decimal))
+        return _entries(read())
+    except KeyFileError:
+        raise
     except _RefusedError as refused:
         raise KeyFileError(path, refused.key, refused.reason) from None
     except (ValueError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, KeyFileError):
-            raise
         # What the TOML reader itself stumbles over: numbers of thousands of digits, endless nests.
         raise KeyFileError(path, "", f"can't be read: {error}") from None
 
 
-def parse_keys(data: Mapping[str, Any]) -> tuple[Entry, ...]:
-    """The keys of a document."""
+def _entries(data: Mapping[str, Any]) -> tuple[Entry, ...]:
     _only("", data, ("keys",))
     tables = data.get("keys", [])
     if not isinstance(tables, list):

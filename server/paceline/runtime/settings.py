@@ -41,6 +41,7 @@ _SERVICE_LINK = re.compile(
 )
 _SERVICE_PORT = re.compile(r"PACELINE_(\w+_)?PORT")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+_SENDABLE = re.compile(r"[!-~]+")
 
 
 class SettingsError(ValueError):
@@ -138,6 +139,13 @@ class Settings(BaseSettings):
     def _scales_something(cls, value: float, info: ValidationInfo) -> float:
         if value != 1.0 and info.data.get("replay_timing") != "scaled":
             raise ValueError("a speed takes the timing 'scaled'")
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _sendable(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if not all(_SENDABLE.fullmatch(key.get_secret_value()) for key in value):
+            raise ValueError("a key must be printable ASCII without spaces, and not empty")
         return value
 
     @classmethod
