@@ -126,8 +126,10 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
     strftime('%Y-%m-%dT%H:%M:%fZ', ended_us / 1e6, 'unixepoch') AS ended,
     prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, reasoning_tokens,
-    printf('%d.%03d%09d', usd_milli / 1000, usd_milli % 1000, usd_pico) AS usd,
-    printf('%d.%03d%09d', credits_milli / 1000, credits_milli % 1000, credits_pico) AS credits,
+    iif(usd_milli IS NULL, NULL,
+        printf('%d.%03d%09d', usd_milli / 1000, usd_milli % 1000, usd_pico)) AS usd,
+    iif(credits_milli IS NULL, NULL,
+        printf('%d.%03d%09d', credits_milli / 1000, credits_milli % 1000, credits_pico)) AS credits,
     ttft_ns, queue_ns, prefill_ns, decode_ns, total_ns
 FROM entries JOIN series ON series.id = series
 ORDER BY seq;

@@ -258,11 +258,13 @@ class Writer:
 
 
 def json_text(rows: list[Any]) -> str:
-    """Rows as JSON; what has no UTF-8 form in a text becomes a question mark."""
+    """Rows as JSON; in texts, what has no UTF-8 form becomes a question mark, and NUL U+FFFD."""
     try:
-        return orjson.dumps(rows).decode()
+        text = orjson.dumps(rows).decode()
     except TypeError:
-        return json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace").decode()
+        text = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace").decode()
+    # SQLite's texts end at a NUL.
+    return text.replace("\\u0000", "\\ufffd")
 
 
 def _run_all(thens: list[Then]) -> None:
