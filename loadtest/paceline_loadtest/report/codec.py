@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from paceline_loadtest.model import Call, Loop, Target
 
@@ -23,9 +23,16 @@ class CodecError(ValueError):
     """A value that doesn't fit; the message opens with where it stands."""
 
 
+_T = TypeVar("_T")
+
+
+class _Array(Generic[_T]):
+    """Stands for `array.array` in type hints, which can't be read before Python 3.12 with it."""
+
+
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, localns={"array": _Array})
 
 
 def _default(field: Field[Any]) -> Any:
@@ -108,7 +115,7 @@ class Decoder:
             items = self._checked(list, value, where)
             found = (self.value(item, held, f"{where}[{i}]") for i, held in enumerate(items))
             return origin(found)
-        if origin is array:
+        if origin is _Array:
             times = self._checked(list, value, where)
             return array("d", (self._number(t, f"{where}[{i}]") for i, t in enumerate(times)))
         if origin is dict:

@@ -151,13 +151,18 @@ def with_saving(money: Money | None, run: TargetRun, base: TargetRun) -> Money |
 
 def prediction_of(run: TargetRun, done: Sequence[LoopRun]) -> Prediction | None:
     """Of the loops that are done and were predicted; None where there are none."""
-    known = _by_id([loop for loop in run.predicted if loop.seconds is not None])
-    pairs = [(known.get(key) or known.get((key[0], 0)), loop) for key, loop in _by_id(done).items()]
-    both = [(p.seconds or 0.0, d.seconds or 0.0) for p, d in pairs if p is not None]
+    both = [(p.seconds or 0.0, d.seconds or 0.0) for p, d in predicted_pairs(run, done)]
     if not both:
         return None
     predicted, measured = (fsum(values) / len(both) for values in zip(*both, strict=True))
     return Prediction(len(both), predicted, measured)
+
+
+def predicted_pairs(run: TargetRun, done: Sequence[LoopRun]) -> list[tuple[LoopRun, LoopRun]]:
+    """Those of the loops that were predicted, as (predicted, measured)."""
+    known = _by_id([loop for loop in run.predicted if loop.seconds is not None])
+    pairs = [(known.get(key) or known.get((key[0], 0)), loop) for key, loop in _by_id(done).items()]
+    return [(p, d) for p, d in pairs if p is not None]
 
 
 def _by_id(loops: Sequence[LoopRun]) -> dict[tuple[str, int], LoopRun]:

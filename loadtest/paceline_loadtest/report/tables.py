@@ -23,6 +23,16 @@ from paceline_loadtest.report.words import (
 )
 
 Row = tuple[str, list[str]]
+COMPARISON_HEADS = (
+    "target",
+    "metric",
+    "before",
+    "after",
+    "change",
+    "95 % interval",
+    "loops",
+    "in a word",
+)
 
 
 def rows(found: Sequence[Figures]) -> list[Row]:

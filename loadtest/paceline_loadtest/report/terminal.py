@@ -11,8 +11,8 @@ from rich.text import Text
 from paceline_loadtest.report.compare import METHOD, Comparison
 from paceline_loadtest.report.figures import Figures, figures
 from paceline_loadtest.report.results import Results
-from paceline_loadtest.report.tables import comparison_rows, rows
-from paceline_loadtest.report.words import NONE, name_of, percent, sentence
+from paceline_loadtest.report.tables import COMPARISON_HEADS, comparison_rows, rows
+from paceline_loadtest.report.words import NONE, errors_line, name_of, sentence
 
 
 def print_report(results: Results, console: Console) -> None:
@@ -30,12 +30,8 @@ def print_report(results: Results, console: Console) -> None:
 
 
 def _errors(found: Sequence[Figures], names: Sequence[str]) -> Text:
-    requests, failed = sum(f.requests for f in found), sum(f.failed for f in found)
-    share = failed / requests if requests else 0.0
-    text = Text(
-        f"Errors: {failed:,} of {requests:,} requests ({percent(share)})",
-        style="bold red" if failed else "bold green",
-    )
+    bad = any(one.failed for one in found)
+    text = Text(errors_line(found), style="bold red" if bad else "bold green")
     for one, name in zip(found, names, strict=True):
         for kind, count in one.errors.items():
             text.append(f"\n  {name}: {count:,} × {kind}", style="red")
@@ -93,11 +89,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         title_justify="left",
         caption_justify="left",
     )
-    table.add_column("target")
-    table.add_column("metric")
-    for head in ("before", "after", "change", "95 % interval", "loops"):
-        table.add_column(head, justify="right")
-    table.add_column("in a word")
+    for i, head in enumerate(COMPARISON_HEADS):
+        words = i in {0, 1, len(COMPARISON_HEADS) - 1}
+        table.add_column(head, justify="left" if words else "right")
     for line in comparison_rows(comparison):
         table.add_row(*line)
     console.print(table)

@@ -61,12 +61,18 @@ def percent(share: float | None) -> str:
     """A share, 0 to 1, as per cent."""
     if share is None:
         return NONE
-    return f"{share:.0%}" if share >= 0.0995 or not share else f"{share:.1%}"
+    if not share:
+        return "0%"
+    if share < 0.0005:
+        return "<0.1%"
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def signed_percent(share: float) -> str:
     """A difference as per cent, with its sign."""
-    return f"{share:+.1%}".replace("-", "−")
+    digits = 1 if abs(share) >= 0.00995 else 2
+    text = f"{share:+.{digits}%}".replace("-", "−")
+    return text if text.strip("+−0.%") else "0%"
 
 
 def dollars(amount: Decimal | None) -> str:
@@ -91,6 +97,13 @@ def name_of(figures: Figures, among: Sequence[Figures]) -> str:
     """A target's label, with its load where its label alone would be told twice."""
     twice = sum(other.run.label == figures.run.label for other in among) > 1
     return f"{figures.run.label}, {figures.run.load}" if twice else figures.run.label
+
+
+def errors_line(found: Sequence[Figures]) -> str:
+    """How many of all requests failed: what a report opens with."""
+    requests, failed = sum(f.requests for f in found), sum(f.failed for f in found)
+    share = failed / requests if requests else 0.0
+    return f"Errors: {failed:,} of {requests:,} requests ({percent(share)})"
 
 
 def sentence(figures: Figures) -> str:

@@ -26,6 +26,8 @@ font-size:14px}.plc .g{stroke:var(--grid)}.plc .a{stroke:var(--dim)}.plc .l{fill
 stroke-width:2;stroke-linejoin:round}
 """
 _COLOURS = 6
+GREY = -1
+"""The colour of what is there to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +158,15 @@ def _legend(row: Sequence[Line], top: float) -> str:
 
 def _stroke(line: Line) -> str:
     dash = ' stroke-dasharray="5 4"' if line.dashed else ""
-    return f'style="stroke:var(--c{line.colour % _COLOURS})"{dash}'
+    return f'style="stroke:{_paint(line.colour)}"{dash}'
 
 
 def _fill(colour: int) -> str:
-    return f'style="fill:var(--c{colour % _COLOURS})"'
+    return f'style="fill:{_paint(colour)}"'
+
+
+def _paint(colour: int) -> str:
+    return "var(--dim)" if colour == GREY else f"var(--c{colour % _COLOURS})"
 
 
 def _curve(line: Line, x: Axis, y: Axis) -> str:

@@ -1,0 +1,138 @@
+"""The top of a page: what was run, errors first, what spoils it, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from paceline_loadtest.report.figures import Figures
+from paceline_loadtest.report.results import Results
+from paceline_loadtest.report.words import (
+    NONE,
+    dollars,
+    errors_line,
+    name_of,
+    rate,
+    seconds,
+    sentence,
+    times,
+)
+
+
+def head(results: Results, found: Sequence[Figures]) -> str:
+    """Everything above the first table."""
+    info = results.info
+    facts = [info.client, info.dialect, "streamed" if info.stream else "not streamed"]
+    facts += [f"seed {info.seed}", *(f"{name} {value}" for name, value in info.settings.items())]
+    facts += [info.started, f"Paceline {info.tool_version}"]
+    return (
+        f"<h1>Load test: {escape(info.scenario)}</h1>"
+        f"<p class='facts'>{escape(' · '.join(facts))}</p>"
+        f"{_errors(found)}{_warnings(results, found)}{_thresholds(results)}"
+        f"{_tiles(found)}{_said(found)}{_targets(found)}"
+    )
+
+
+def table(
+    lines: Sequence[Sequence[str]], caption: str = "", kind: str = "", *, heads: bool = True
+) -> str:
+    """A table whose first line is its heads and whose first column names the lines."""
+    top = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in lines[0]) if heads else ""
+    body = "".join(_line(line) for line in (lines[1:] if heads else lines))
+    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    thead = f"<thead><tr>{top}</tr></thead>" if heads else ""
+    whole = f"<table class='{kind}'>{told}{thead}<tbody>{body}</tbody></table>"
+    return f"<div class='scroll'>{whole}</div>"
+
+
+def _line(line: Sequence[str]) -> str:
+    # What belongs to the line above it is set in, as it is in a terminal.
+    inner = " class='sub'" if line[0].startswith("  ") else ""
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in line[1:])
+    return f"<tr{inner}><th scope='row'>{escape(line[0].strip())}</th>{cells}</tr>"
+
+
+def _banner(kind: str, strong: str, words: Sequence[str] = ()) -> str:
+    more = "".join(f"<p>{escape(text)}</p>" for text in words)
+    return f"<div class='banner {kind}'><p><b>{escape(strong)}</b></p>{more}</div>"
+
+
+def _errors(found: Sequence[Figures]) -> str:
+    words = []
+    for one in found:
+        name = name_of(one, found)
+        words += [f"{name}: {count:,} × {kind}" for kind, count in one.errors.items()]
+        words += [f"{name}: {count:,} stopped: {why}" for why, count in one.stopped.items()]
+    return _banner("bad" if words else "good", errors_line(found), words)
+
+
+def _warnings(results: Results, found: Sequence[Figures]) -> str:
+    banners = []
+    if not results.info.complete:
+        banners.append(_banner("warn", "Broken off: these are the results up to then."))
+    for one in found:
+        late = one.run.lateness
+        if late is not None and late.spoils is not None:
+            strong = f"{name_of(one, found)} is spoiled by the client's own lateness"
+            banners.append(_banner("bad", strong, [late.spoils]))
+    notes = [f"{name_of(one, found)}: {note}" for one in found for note in one.run.notes]
+    notes += results.info.notes
+    if notes:
+        banners.append(_banner("warn", "Notes", notes))
+    return "".join(banners)
+
+
+def _thresholds(results: Results) -> str:
+    if not results.thresholds:
+        return ""
+    failed = [one for one in results.thresholds if one.outcome == "failed"]
+    words = []
+    for one in results.thresholds:
+        value = NONE if one.value is None else f"{one.value:g}"
+        where = f" on {one.target}" if one.target is not None else ""
+        words.append(f"fail if {one.rule}{where}: {one.outcome}, measured {value}")
+    said = f"Thresholds: {len(failed):,} of {len(results.thresholds):,} failed"
+    return _banner("bad" if failed else "good", said, words)
+
+
+def _tiles(found: Sequence[Figures]) -> str:
+    """A box a target: the task's time, and what is to be said of it in few words."""
+    boxes = []
+    for one in found:
+        gain = one.speedup
+        small = ["the base" if gain is None else f"{times(gain.task)} as fast as {gain.base}"]
+        if one.speed is not None:
+            small.append(f"{rate(one.speed.p50)} tok/s a stream")
+        if one.money is not None:
+            small.append(f"{dollars(one.money.task_usd)} a task")
+        task = seconds(one.task.mean) if one.task is not None else NONE
+        lines = "".join(f"<div class='small'>{escape(text)}</div>" for text in small)
+        name = escape(name_of(one, found))
+        boxes.append(
+            f"<div class='tile'><div class='name'>{name}</div>"
+            f"<div class='big'>{escape(task)}</div>{lines}</div>"
+        )
+    return f"<div class='tiles'>{''.join(boxes)}</div>"
+
+
+def _said(found: Sequence[Figures]) -> str:
+    lines = "".join(f"<li>{escape(sentence(one))}</li>" for one in found)
+    return f"<ul class='said'>{lines}</ul>"
+
+
+def _targets(found: Sequence[Figures]) -> str:
+    lines = [["target", "model", "service tier", "server", "profile", "prices"]]
+    for one in found:
+        target = one.run.target
+        facts = "; ".join(f"{name} {value}" for name, value in one.run.facts.items())
+        lines.append(
+            [
+                name_of(one, found),
+                target.model,
+                target.service_tier or NONE,
+                target.base_url,
+                facts or NONE,
+                one.run.price_source or NONE,
+            ]
+        )
+    return f"<details><summary>The targets</summary>{table(lines, kind='left')}</details>"
