@@ -19,6 +19,7 @@ from rich.table import Table
 from paceline.cli import ConfigPath, fail, settings_of
 from paceline.core.ledger import Terms
 from paceline.core.money import digits
+from paceline.runtime.caller import Caller
 from paceline.runtime.key_files import Entry, KeyFileError, keys_of, load_keys
 from paceline.runtime.limits import OwnSizes
 
@@ -131,17 +132,16 @@ def list_keys(
         typer.echo(json.dumps([_described(entry) for entry in entries], indent=2))
         return
     table = Table(title=str(path))
-    for column in ("name", "id", "may spend", "limits", "tiers", "plan", "until"):
-        table.add_column(column)
+    for column in ("name", "id", "may spend", "limits", "tiers", "until"):
+        table.add_column(column, no_wrap=column in ("name", "id", "may spend"))
     for entry in entries:
         caller = entry.caller
         table.add_row(
-            caller.name + (" (admin)" if caller.admin else ""),
+            "\n".join([caller.name, *_about(caller)]),
             caller.key_id,
             "\n".join(_spends(caller.terms)) or "anything",
             "\n".join(_limited(entry)) or "the server's",
             "all" if caller.tiers is None else ", ".join(sorted(caller.tiers)) or "default",
-            caller.plan_type or "",
             _until(entry) or "",
         )
     Console(soft_wrap=not sys.stdout.isatty()).print(table)
@@ -205,8 +205,12 @@ def _spends(terms: Terms) -> list[str]:
             text = f"${digits(amount)}" if unit == "usd" else f"{digits(amount)} credits"
             per = f" a {terms.budget_period}" if terms.budget_period != "total" else " in all"
             said.append(text + (per if kind == "budget" else " prepaid"))
-    windows = [window for window in (terms.primary, terms.secondary) if window is not None]
-    return said + [f"{digits(w.credits)} credits in {w.minutes} minutes" for w in windows]
+    windows = ((terms.primary, "5 hours"), (terms.secondary, "a week"))
+    return said + [f"{digits(w.credits)} credits in {span}" for w, span in windows if w is not None]
+
+
+def _about(caller: Caller) -> list[str]:
+    return [word for word in (caller.plan_type, "admin" if caller.admin else None) if word]
 
 
 def _limited(entry: Entry) -> list[str]:

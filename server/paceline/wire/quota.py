@@ -22,12 +22,13 @@ _SPENT_ANTHROPIC = (
     "Your credit balance is too low to access the Anthropic API. "
     "Please go to Plans & Billing to upgrade or purchase credits."
 )
-_WHAT = {
-    "budget_usd": ("budget", "$"),
-    "budget_credits": ("budget", "credits"),
-    "prepaid_usd": ("prepaid amount", "$"),
-    "prepaid_credits": ("prepaid amount", "credits"),
-    "window": ("usage limit", "credits"),
+_USED_UP = "The usage limit has been reached: "
+_OF = {
+    "budget_usd": "Of the budget: ",
+    "budget_credits": "Of the budget: ",
+    "prepaid_usd": "Of the prepaid amount: ",
+    "prepaid_credits": "Of the prepaid amount: ",
+    "window": "",
 }
 _NO_RETRY = {"x-should-retry": "false"}
 
@@ -82,13 +83,13 @@ def shortage_error(
     numbers = _numbers(shortage)
     if shortage.name == "window":
         if api == "anthropic":
-            return ApiError(429, f"The usage limit has been reached. {numbers}", headers=out)
+            return ApiError(429, _USED_UP + numbers, headers=out)
         kind = "usage_limit_reached"
         resets_s = None if shortage.resets_us is None else _whole_s(shortage.resets_us)
         wait_s = None if resets_s is None else max(resets_s - now_us // US_PER_S, 0)
         return ApiError(
             429,
-            f"The usage limit has been reached. {numbers}",
+            _USED_UP + numbers,
             type=kind,
             code=kind,
             headers=out,
@@ -101,15 +102,12 @@ def shortage_error(
 
 
 def _numbers(shortage: Shortage) -> str:
-    what, unit = _WHAT[shortage.name]
-    return (
-        f"Of the {what}: limit {_money(shortage.limit, unit)}, "
-        f"used {_money(shortage.used, unit)}, requested {_money(shortage.requested, unit)}."
-    )
-
-
-def _money(pico: int, unit: str) -> str:
-    return f"${digits(pico)}" if unit == "$" else f"{digits(pico)} {unit}"
+    amounts = (shortage.limit, shortage.used, shortage.requested)
+    if shortage.name.endswith("_usd"):
+        limit, used, requested = (f"${digits(pico)}" for pico in amounts)
+    else:
+        limit, used, requested = (f"{digits(pico)} credits" for pico in amounts)
+    return f"{_OF[shortage.name]}limit {limit}, used {used}, requested {requested}."
 
 
 def _whole_s(us: int) -> int:
