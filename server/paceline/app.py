@@ -7,6 +7,7 @@ import gc
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -31,8 +32,11 @@ from paceline.http.routes import routes
 from paceline.http.stamped import Stamped
 from paceline.http.websocket import ResponseSocket
 from paceline.recording.replay import Replay
+from paceline.runtime.admission import NoLedger
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
+from paceline.runtime.ledger.interface import Ledger
+from paceline.runtime.ledger.sqlite import SqliteLedger
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.settings import Settings
 from paceline.wire.chat import CHAT_NAMES, parse_chat
@@ -83,9 +87,11 @@ class App:
         registry: ProfileRegistry | None = None,
         clock: Clock | None = None,
     ) -> None:
+        """Raises FileError, ScriptError and LedgerError for what the settings name."""
         self.settings = settings or Settings()
         self.registry = registry or ProfileRegistry.load(self.settings.profiles)
-        self.engine = LiveEngine(self.settings, self.registry, clock or RealClock())
+        self.ledger = open_ledger(self.settings.ledger)
+        self.engine = LiveEngine(self.settings, self.registry, clock or RealClock(), self.ledger)
         self.keeper = Keeper(self.engine)
         self._replay: Replay | None = None
         direct: dict[tuple[str, str], Handler] = {
@@ -107,7 +113,7 @@ class App:
             Stamped(self._framework(direct)),
             self.settings.cors_origins,
             auth=Auth(self.engine.keys),
-            count=self.engine.metrics.request,
+            count=self._refused,
         )
         if self.settings.replay:
             self._replay = Replay(self.engine, self._asgi)
@@ -118,6 +124,11 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
         await self._asgi(scope, receive, send)
+
+    def _refused(self, path: str, status: int) -> None:
+        """Count a request that the front door didn't let in."""
+        self.engine.metrics.request(path, status)
+        self.engine.metrics.refused("invalid_api_key" if status == 401 else "admin_required")
 
     def drain(self) -> None:
         """Take no new requests; break off what is left when the time of grace is over.
@@ -154,8 +165,19 @@ class App:
         # What is there now stays: the collector need not walk the vocabulary again.
         gc.collect()
         gc.freeze()
-        yield
-        self.engine.stop()
+        try:
+            yield
+        finally:
+            self.engine.stop()
+            # What was just broken off is in it too.
+            await self.ledger.close()
+
+
+def open_ledger(where: str) -> Ledger:
+    """The ledger that the setting names: a file, "" a private one, or `off`. Raises LedgerError."""
+    if where == "off":
+        return NoLedger()
+    return SqliteLedger(Path(where) if where else None)
 
 
 class _Endpoint:

@@ -78,8 +78,27 @@ def serve(
     pacer_utilisation: Annotated[
         float | None, typer.Option(help="Most of the core that writing may take.")
     ] = None,
-    ledger_requests: Annotated[
+    timing_requests: Annotated[
         int | None, typer.Option(help="Finished requests whose timing is kept.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="SQLite file of what every request cost, or off.")
+    ] = None,
+    rates: Annotated[
+        list[Path] | None,
+        typer.Option(help="A rate card, or a folder of them; may be repeated."),
+    ] = None,
+    price_date: Annotated[
+        str | None, typer.Option(help="Day whose rates hold, as 2026-08-21; today without.")
+    ] = None,
+    cost_in_body: Annotated[
+        bool | None, typer.Option(help="Tell the cost beside the usage.")
+    ] = None,
+    when_full: Annotated[
+        str | None, typer.Option(help="A tier without a free slot: queue, default or refuse.")
+    ] = None,
+    when_not_entitled: Annotated[
+        str | None, typer.Option(help="A tier that a key may not use: default or refuse.")
     ] = None,
     responses_bytes: Annotated[
         int | None, typer.Option(help="Memory for stored responses and conversations.")
@@ -145,7 +164,13 @@ def serve(
         grace_s=grace_s,
         cors_origins=cors_origins,
         pacer_utilisation=pacer_utilisation,
-        ledger_requests=ledger_requests,
+        timing_requests=timing_requests,
+        ledger=ledger,
+        rates=rates,
+        price_date=price_date,
+        cost_in_body=cost_in_body,
+        when_full=when_full,
+        when_not_entitled=when_not_entitled,
         responses_bytes=responses_bytes,
         websocket=websocket,
         websocket_limit_s=websocket_limit_s,
@@ -167,11 +192,12 @@ def serve(
         access_log=access_log,
     )
     # Imported here so that the other commands start without the server.
+    from paceline.runtime.ledger.database import LedgerError  # noqa: PLC0415
     from paceline.serve import serve as run  # noqa: PLC0415
 
     try:
         run(settings)
-    except (FileError, ScriptError) as error:
+    except (FileError, LedgerError, ScriptError) as error:
         fail(str(error))
 
 

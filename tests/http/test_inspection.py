@@ -120,7 +120,7 @@ def test_the_latest_requests_newest_first(server: Server) -> None:
 
 
 def test_only_so_many_are_kept() -> None:
-    with Server("--ledger-requests", "2") as server:
+    with Server("--timing-requests", "2") as server:
         for number in range(3):
             server.post(CHAT, chat("instant"), {"X-Request-Id": f"{number}"})
         found = server.ask("GET", "/paceline/requests").object["data"]

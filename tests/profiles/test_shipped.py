@@ -29,6 +29,7 @@ RATES = {
     "gpt-5.6-sol-busy-day": (40.0, "estimate"),
     "gpt-5.6-sol-codex-fast": (60.0, "estimate"),
     "gpt-5.6-sol-api-fast": (100.0, "estimate"),
+    "gpt-5.6-sol-flex": (20.0, "hypothesis"),
     "gpt-5.6-sol-ultrafast": (750.0, "estimate"),
     "gpt-5.6-terra": (36.5, "estimate"),
     "gpt-5.6-terra-codex-fast": (62.9, "estimate"),

@@ -32,7 +32,7 @@ def test_defaults() -> None:
     assert settings.max_body_bytes == 64 * 1024 * 1024
     assert settings.grace_s == 5.0
     assert settings.pacer_utilisation == 0.7
-    assert settings.ledger_requests == 1024
+    assert settings.timing_requests == 1024
     assert settings.accept_any_model == ""
     assert not settings.show_reasoning
     assert not settings.access_log
@@ -114,7 +114,7 @@ def test_unknown_flags_and_keys_are_refused(tmp_path: Path) -> None:
         ("max_body_bytes", 0),
         ("keepalive_s", 0),
         ("grace_s", -1),
-        ("ledger_requests", -1),
+        ("timing_requests", -1),
         ("log_level", "loud"),
         ("show_reasoning", "perhaps"),
         ("host", " "),

@@ -92,6 +92,14 @@ class EngineDeployment:
         """Sequences that are here and not over, as of the last moment advanced to."""
         return self._waiting_outside + sum(replica.load for replica in self.replicas)
 
+    @property
+    def free_slots(self) -> int:
+        """Sequences that could come now and would find a slot, as of the last moment advanced to.
+
+        Those on their way have a slot each already, so it may be below 0.
+        """
+        return sum(replica.free_slots for replica in self.replicas) - self._waiting_outside
+
     def overhead_ns(
         self, key: int, transport: Transport = "http", seq: Sequence | None = None
     ) -> int:

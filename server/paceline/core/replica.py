@@ -87,6 +87,19 @@ class Replica:
         """Sequences that are here, for a router that sends to the least loaded."""
         return self.running + self.waiting
 
+    @property
+    def free_slots(self) -> int:
+        """Sequences that could come in now and wait for nobody's end; at least 0.
+
+        Those that wait have a slot each already; none is free while the first of them waits for
+        KV room.
+        """
+        if self.waiting and self._kv_room < FOREVER:
+            first = next(seq for seq in self._queue if seq.state is State.WAITING)
+            if not self._fits(first):
+                return 0
+        return max(self._slots - self.running - self.waiting, 0)
+
     def kv_used(self, now_ns: int) -> float:
         """Tokens of this replica's requests in the KV cache at `now_ns`."""
         steps = self.clock.steps_by(now_ns) - self._run_step if self.clock.running else 0

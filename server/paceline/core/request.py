@@ -93,6 +93,8 @@ class Overrides:
     rate: float | None = None
     echo: bool = False
     fault: Fault | None = None
+    cost_in_body: bool | None = None
+    """Whether the answer tells its cost beside its usage; None leaves it to the server."""
 
 
 NO_OVERRIDES = Overrides()

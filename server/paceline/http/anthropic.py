@@ -23,7 +23,8 @@ from paceline.http.respond import (
     send_error,
 )
 from paceline.http.sink import Headers, Send
-from paceline.runtime.engine import LiveEngine, UnknownModelError
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.tiers import UnknownModelError
 from paceline.wire.anthropic.encode import ID_PREFIX, MessageStream, whole_message
 from paceline.wire.anthropic.errors import error_body, error_status
 from paceline.wire.anthropic.request import NAMES, parse_count, parse_message

@@ -44,7 +44,7 @@ class Background:
             request_id=rid,
             endpoint=ready.dialect.path,
             received_ns=received_ns,
-            admission=ready.admission,
+            admitted=ready.admitted,
         )
 
     def start(self) -> None:

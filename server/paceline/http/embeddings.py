@@ -25,7 +25,8 @@ from paceline.http.respond import (
     send_error,
 )
 from paceline.http.sink import Send
-from paceline.runtime.engine import LiveEngine, UnknownModelError
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.tiers import UnknownModelError
 from paceline.runtime.vectors import DEFAULT_DIMENSIONS, unit_vector
 from paceline.wire.embeddings import EmbeddingRequest, encode_embeddings, parse_embeddings
 from paceline.wire.errors import (

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import orjson
@@ -23,8 +24,9 @@ from paceline.core.plan import Plan
 from paceline.core.request import GenerationRequest
 from paceline.core.usage import Usage
 from paceline.http import faults, instant
+from paceline.http.admission import Entrance, answer_headers, bill_json, choose, claim, reason_of
+from paceline.http.auth import caller_of
 from paceline.http.faults.deliver import deliver as deliver_with_fault
-from paceline.http.rate_limits import add_limits, admit
 from paceline.http.respond import (
     JSON,
     OPENAI,
@@ -39,9 +41,11 @@ from paceline.http.respond import (
     server_timing,
 )
 from paceline.http.sink import AsgiSink, Headers, Send
-from paceline.runtime.engine import LiveEngine, UnknownModelError
-from paceline.runtime.limits import Admission
+from paceline.runtime.admission import Admitted, Claim
+from paceline.runtime.engine import LiveEngine
+from paceline.runtime.keys import Caller
 from paceline.runtime.stream import Timing
+from paceline.runtime.tiers import UnknownModelError
 from paceline.wire import sse
 from paceline.wire.errors import (
     ApiError,
@@ -111,8 +115,8 @@ class Ready:
     tokens_per_chunk: int
     show_reasoning: bool
     logprobs: LogprobsFn | None
-    admission: Admission | None = None
-    """What lets it in where there are limits; whoever doesn't open an answer has to end it."""
+    admitted: Admitted
+    """What it holds; whoever doesn't open an answer has to release it."""
 
     @property
     def request(self) -> GenerationRequest:
@@ -141,44 +145,68 @@ class Ready:
 
 
 async def prepare(
-    engine: LiveEngine, dialect: Dialect, data: Any, headers: Mapping[str, str]
+    engine: LiveEngine,
+    dialect: Dialect,
+    data: Any,
+    headers: Mapping[str, str],
+    *,
+    caller: Caller,
+    rid: str,
 ) -> Ready:
-    """Parse and plan; all that can refuse a request does it here, before a byte of its answer.
+    """Parse, plan and let in; all that can refuse a request does it here, before any answer.
 
     Raises ApiError.
     """
     if engine.draining:
         raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
+    answer_id = dialect.id_prefix + os.urandom(12).hex()
+    promised = None
     try:
         request = dialect.parse(data, headers)
         try:
-            profile = engine.profile(request.model, request.service_tier)
-            plan = await engine.plan(request, profile)
+            service = choose(engine, request, caller)
+            promised = claim(engine, service, caller, request.n * len(request.prompts))
+            plan = await engine.plan(request, service)
         except UnknownModelError:
             raise model_not_found(request.model) from None
         except PlanError as refusal:
             raise from_refusal(refusal, dialect.names) from None
+        faults.refuse(request.overrides, stream=request.stream, transport=dialect.transport)
+        entrance = Entrance(engine, caller, dialect.style.api, dialect.path, rid, answer_id)
+        admitted = await entrance.let_in(plan, service, promised)
     except RecursionError:
+        _leave(promised)
         # JSON may be nested deeper than it can be written again or walked.
         raise bad_json("it is nested too deeply") from None
-    faults.refuse(request.overrides, stream=request.stream, transport=dialect.transport)
+    except BaseException:
+        _leave(promised)
+        raise
     show = engine.settings.show_reasoning
     if request.show_reasoning is not None:
         show = request.show_reasoning
+    told = request.overrides.cost_in_body
+    if told is None:
+        told = engine.settings.cost_in_body
     return Ready(
         dialect,
         plan,
         Head(
-            id=dialect.id_prefix + os.urandom(12).hex(),
+            id=answer_id,
             created=int(time.time()),
             model=request.model,
             service_tier=plan.tier,
+            bill=partial(bill_json, service) if told else None,
         ),
         engine.settings.tokens_per_chunk,
         show,
         engine.logprobs(plan) if request.top_logprobs is not None else None,
-        admit(engine, plan, headers),
+        admitted,
     )
+
+
+def _leave(promised: Claim | None) -> None:
+    if promised is not None:
+        promised.leave()
 
 
 class Generate:
@@ -197,12 +225,16 @@ class Generate:
         ready: Ready | None = None
         try:
             body = await read_body(scope, receive, engine.settings.max_body_bytes)
-            ready = await prepare(engine, dialect, parse_json(body), public_headers(scope))
+            data = parse_json(body)
+            ready = await prepare(
+                engine, dialect, data, public_headers(scope), caller=caller_of(scope), rid=rid
+            )
             await self.deliver(ready, receive, send, rid, received_ns)
         except ClientGoneError:
             status = 499
         except ApiError as error:
             status = error.status
+            engine.metrics.refused(reason_of(error))
             await send_error(send, error, rid, self._since(received_ns), style=dialect.style)
         except Exception:
             status = 500
@@ -210,8 +242,9 @@ class Generate:
             await send_error(
                 send, server_error(), rid, self._since(received_ns), style=dialect.style
             )
-        if status >= 400 and ready is not None and ready.admission is not None:
-            ready.admission.end()
+        finally:
+            if status >= 400 and ready is not None:
+                ready.admitted.release()
         engine.metrics.request(dialect.path, status)
 
     async def deliver(
@@ -232,7 +265,7 @@ class Generate:
             request_id=rid,
             endpoint=self.dialect.path,
             received_ns=received_ns,
-            admission=ready.admission,
+            admitted=ready.admitted,
         )
         if instant.is_instant(plan):
             answer.open_early()
@@ -258,7 +291,7 @@ class Generate:
             if timing is not None:
                 made.append(server_timing(timing))
             made.append((b"x-paceline-profile", plan.profile.name.encode("utf-8")))
-            add_limits(made, ready.admission, self.engine)
+            made += answer_headers(self.engine, ready.admitted, style.api)
             if request.stream:
                 made += SSE_HEADERS
             if request.unknown:
@@ -270,7 +303,7 @@ class Generate:
         def refusal(status: int, message: str, code: str) -> tuple[int, Headers, bytes]:
             error = ApiError(status, message, code=code)
             made = style.headers(JSON, rid, self._since(received_ns))
-            add_limits(made, ready.admission, self.engine)
+            made += answer_headers(self.engine, ready.admitted, style.api)
             return style.status(status), made, style.error(error, rid)
 
         weight = plan.completion_tokens * (1 + 20 * (request.top_logprobs or 0))

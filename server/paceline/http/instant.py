@@ -62,10 +62,24 @@ async def deliver(engine: LiveEngine, answer: Answer, sink: PatientSink, receive
                 if leaving is not None and leaving.done() and not answer.over:
                     answer.abort(engine.clock.now_ns(), "client_gone")
                     return
+        if not answer.said:
+            await _said(answer)
         await sink.ready()
     finally:
         if leaving is not None:
             leaving.cancel()
+
+
+async def _said(answer: Answer) -> None:
+    """Wait until the answer's end is on its way: it is told once its bill is safe."""
+    said = asyncio.get_running_loop().create_future()
+
+    def tell() -> None:
+        if not said.done():
+            said.set_result(None)
+
+    answer.when_said = tell
+    await said
 
 
 async def _left(receive: Receive) -> None:

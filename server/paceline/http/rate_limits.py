@@ -11,10 +11,8 @@ from datetime import UTC, datetime
 
 from paceline.core.ledger import Shortage, Standing
 from paceline.core.plan import Plan
-from paceline.http.sink import Headers
-from paceline.runtime.engine import LiveEngine
 from paceline.runtime.keys import Caller
-from paceline.runtime.limits import Account, Admission, Bucket, Refusal
+from paceline.runtime.limits import Account, Bucket, Refusal
 from paceline.wire.errors import ApiError
 from paceline.wire.quota import US_PER_S, Api, codex_headers
 from paceline.wire.quota import shortage_error as _shortage_error
@@ -127,28 +125,6 @@ def shortage_error(
     return _shortage_error(
         shortage, now_us=now_us, api=api, plan_type=caller.plan_type, headers=headers
     )
-
-
-def admit(engine: LiveEngine, plan: Plan, headers: Mapping[str, str]) -> Admission | None:
-    """Let a request in; None where nothing is limited. Raises ApiError (429)."""
-    now_ns = engine.clock.now_ns()
-    caller = Caller(key_id=headers.get("paceline-key-id", ""))
-    account = engine.limits.account(caller, plan.profile.name, plan.tier, now_ns)
-    if account is None:
-        return None
-    used, most = tokens_of(plan)
-    refusal = account.refusal(most, now_ns)
-    if refusal is not None:
-        raise limit_refusal(refusal, plan.request.model, limit_headers(account, now_ns))
-    account.take(used, now_ns)
-    return Admission(account)
-
-
-def add_limits(made: Headers, admission: Admission | None, engine: LiveEngine) -> None:
-    """Put `x-ratelimit-*` to the headers of an answer that was let in by a limit."""
-    if admission is not None:
-        found = limit_headers(admission.account, engine.clock.now_ns())
-        made += [(key.encode(), value.encode()) for key, value in found.items()]
 
 
 def _moment(unix_s: int) -> str:

@@ -144,11 +144,15 @@ def _compacted(
     logprobs: LogprobsFn | None,
 ) -> bytes:
     stream = ResponseStream(plan, head, show_reasoning=show_reasoning, logprobs=logprobs)
-    return b'{"id":%b,"object":"response.compaction","created_at":%d,"output":[%b],"usage":%b}' % (
-        json_bytes(ID_PREFIX + head.id.removeprefix(ID_PREFIX)),
-        head.created,
-        stream.output(),
-        usage_json(usage),
+    return (
+        b'{"id":%b,"object":"response.compaction","created_at":%d,"output":[%b],"usage":%b%b}'
+        % (
+            json_bytes(ID_PREFIX + head.id.removeprefix(ID_PREFIX)),
+            head.created,
+            stream.output(),
+            usage_json(usage),
+            head.cost(usage),
+        )
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from paceline.core.request import GenerationRequest, Message
 from paceline.core.usage import Usage
 from paceline.http import faults
+from paceline.http.admission import answer_headers
 from paceline.http.background import Background
 from paceline.http.generate import SSE_HEADERS, Dialect, Generate, Ready
-from paceline.http.rate_limits import add_limits
 from paceline.http.respond import JSON, Receive, api_headers, send_body
 from paceline.http.sink import Send
 from paceline.runtime.engine import LiveEngine
@@ -170,7 +170,7 @@ class Responses(Generate):
         background.start()
         stream = ready.request.stream
         headers = api_headers(sse.CONTENT_TYPE.encode() if stream else JSON, rid, 0.0)
-        add_limits(headers, ready.admission, self.engine)
+        headers += answer_headers(self.engine, ready.admitted, self.dialect.style.api)
         if not stream:
             await send_body(send, 200, stored.final, headers)
             return

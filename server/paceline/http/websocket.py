@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from paceline.core.usage import Usage
 from paceline.http import instant
+from paceline.http.admission import reason_of
+from paceline.http.auth import caller_of
 from paceline.http.faults import fault_of
 from paceline.http.faults.drop_after import close_connection
 from paceline.http.faults.nothing import Nothing, Scene
@@ -41,6 +43,7 @@ from paceline.http.socket_parts import (
 )
 from paceline.http.steering import Steering
 from paceline.runtime.engine import LiveEngine
+from paceline.runtime.metrics import AbortCause
 from paceline.runtime.stream import Answer
 from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
 from paceline.wire.fields import text
@@ -118,6 +121,7 @@ class _Connection:
         self._engine = engine
         self._keeper = keeper
         self._headers = public_headers(scope)
+        self._caller = caller_of(scope)
         self._receive = receive
         self._send = send
         self._sender = HandSender(send)
@@ -241,24 +245,29 @@ class _Connection:
     async def _respond(self, lane: _Lane, request: _Request) -> None:
         engine = self._engine
         status = 200
+        rid = "req_" + os.urandom(16).hex()
         ready: Ready | None = None
         try:
             body = lane.steering.before(request.frame)
-            ready = await prepare(engine, self._dialect, body, self._headers)
+            ready = await prepare(
+                engine, self._dialect, body, self._headers, caller=self._caller, rid=rid
+            )
             if not self._gone:
-                await self._deliver(lane, ready, request)
+                await self._deliver(lane, ready, request, rid)
         except ApiError as error:
             status = error.status
+            engine.metrics.refused(reason_of(error))
             self._refuse(error, lane.stream_id)
         except Exception:
             status = 500
             log.exception("a response over a WebSocket failed")
             self._refuse(server_error(), lane.stream_id)
-        if ready is not None and ready.admission is not None and (status >= 400 or self._gone):
-            ready.admission.end()
+        if ready is not None and (status >= 400 or self._gone):
+            # An answer that was opened is settled by now, and this without effect.
+            ready.admitted.release()
         engine.metrics.request(PATH, status)
 
-    async def _deliver(self, lane: _Lane, ready: Ready, request: _Request) -> None:
+    async def _deliver(self, lane: _Lane, ready: Ready, request: _Request, rid: str) -> None:
         engine = self._engine
         lane.done = done = asyncio.Event()
         context = self._keeper.watch(ready, always=True)
@@ -286,10 +295,10 @@ class _Connection:
             ready.plan,
             encoder,
             fault or sink,
-            request_id="req_" + os.urandom(16).hex(),
+            request_id=rid,
             endpoint=PATH,
             received_ns=request.received_ns,
-            admission=ready.admission,
+            admitted=ready.admitted,
         )
         if fault is not None:
             fault.answer = answer
@@ -348,7 +357,9 @@ class _Connection:
         self._left.set()
         for lane in self._lanes.values():
             if lane.answer is not None and not lane.answer.over:
-                self._engine.pacer.abort(lane.answer)
+                # A server that stops closes its WebSockets itself.
+                cause: AbortCause = "shutdown" if self._engine.draining else "client_gone"
+                self._engine.pacer.abort(lane.answer, cause)
             lane.done.set()
 
 

@@ -15,16 +15,19 @@ from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
 from paceline.core.plan import ChoicePlan, Plan, PromptPlan
-from paceline.core.profile import SERVED_AS, Profile
+from paceline.core.profile import Profile
 from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
+from paceline.runtime.admission import Admitted, Claim, NoLedger
 from paceline.runtime.clock import Clock
 from paceline.runtime.keys import Keys
-from paceline.runtime.limits import Admission, Limits
+from paceline.runtime.ledger.interface import Ledger
+from paceline.runtime.limits import Limits
 from paceline.runtime.logprobs import LogprobSource
 from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
 from paceline.runtime.pacer import Pacer
 from paceline.runtime.planner import Planner
+from paceline.runtime.price_book import PriceBook
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.records import RecordStore, RequestRecord
@@ -32,14 +35,11 @@ from paceline.runtime.scripts import Scripts, load_scripts
 from paceline.runtime.settings import Settings
 from paceline.runtime.stream import Answer, Sink
 from paceline.runtime.text import Ring
+from paceline.runtime.tiers import Service, Tiers
 from paceline.runtime.tokenizer import Tokenizer
 
 _IDLE_KEPT = 64
 _LEAST_STEP_MS = 0.001
-
-
-class UnknownModelError(Exception):
-    """No profile has the name."""
 
 
 @dataclass(slots=True)
@@ -49,6 +49,12 @@ class _AtWork:
     profile: Profile
     shared: EngineDeployment | FlatDeployment
     own: FlatDeployment
+    claimed: int = 0
+    """Slots of the shared one that are promised to requests on their way."""
+
+    def claim(self, sequences: int) -> None:
+        """Promise some slots, or with a number below 0 take promises back."""
+        self.claimed += sequences
 
     @property
     def unfinished(self) -> int:
@@ -58,10 +64,17 @@ class _AtWork:
 class LiveEngine:
     """Everything between a parsed request and its paced bytes. Lives on the event loop."""
 
-    def __init__(self, settings: Settings, registry: ProfileRegistry, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        registry: ProfileRegistry,
+        clock: Clock,
+        ledger: Ledger | None = None,
+    ) -> None:
         """Loads the vocabulary, which takes some tenths of a second, and the scripts.
 
-        Raises ScriptError, and KeyFileError.
+        Without a ledger nothing is written down, and everybody can pay. Raises ScriptError,
+        KeyFileError and RateFileError.
         """
         self.settings = settings
         self.registry = registry
@@ -82,9 +95,11 @@ class LiveEngine:
         )
         self._long_plans = asyncio.Lock()
         self.metrics = Metrics()
-        self.records = RecordStore(settings.ledger_requests)
+        self.records = RecordStore(settings.timing_requests)
         self.keys = Keys(settings.keys_file, [key.get_secret_value() for key in settings.api_key])
         self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams, settings.rpd)
+        self.ledger: Ledger = NoLedger() if ledger is None else ledger
+        self.tiers = self._tiers()
         self.draining = False
         self._logprobs = LogprobSource(self.tokenizer, ring)
         self._at_work: dict[str, _AtWork] = {}
@@ -116,42 +131,46 @@ class LiveEngine:
 
     # -- profiles ------------------------------------------------------------------------------
 
-    def profile(self, model: str, tier: str | None = None) -> Profile:
-        """The profile that serves a model name, at a tier where that has one of its own.
+    def profile(self, model: str) -> Profile:
+        """The profile that serves a model name as a rule. Raises UnknownModelError."""
+        return self.tiers.standard(model)
 
-        Raises UnknownModelError.
-        """
-        found = self._standard(model)
-        if tier is not None and tier in found.tiers:
-            # The registry has seen to it that the name leads somewhere.
-            found = self.registry.get(found.tiers[tier]) or found
-        return found
+    def _tiers(self) -> Tiers:
+        settings = self.settings
+        return Tiers(
+            self.registry,
+            PriceBook.load(settings.rates, settings.price_date),
+            accept_any_model=settings.accept_any_model,
+            when_full=settings.when_full,
+            when_not_entitled=settings.when_not_entitled,
+            room=self._has_room,
+        )
 
-    def served_tier(self, model: str, tier: str | None) -> str:
-        """What an answer calls the tier that serves it: `default` where the model has no other.
+    def _has_room(self, profile: Profile, sequences: int) -> bool:
+        if not sequences:
+            return True
+        work = self._deployments(profile)
+        if isinstance(work.shared, FlatDeployment):
+            return True
+        return work.shared.free_slots - work.claimed >= sequences
 
-        Raises UnknownModelError.
-        """
-        if tier is None or tier not in self._standard(model).tiers:
-            return "default"
-        return SERVED_AS[tier]
-
-    def _standard(self, model: str) -> Profile:
-        found = self.registry.get(model)
-        if found is None and self.settings.accept_any_model:
-            found = self.registry.get(self.settings.accept_any_model)
-        if found is None:
-            raise UnknownModelError(model)
-        return found
+    def claim(self, profile: Profile, sequences: int) -> Claim:
+        """Promise slots of a profile's deployment to a request that is on its way there."""
+        work = self._deployments(profile)
+        work.claim(sequences)
+        return Claim(work.claim, sequences)
 
     def reload(self) -> None:
-        """Read the user's profile files and the keys file again, all or nothing.
+        """Read the user's profiles, rate cards and keys file again, all or nothing.
 
-        Streams under way go on as they began. Raises ProfileFileError and KeyFileError.
+        Streams under way go on as they began, at their old prices. Raises ProfileFileError,
+        RateFileError and KeyFileError.
         """
         entries = self.keys.read()
+        tiers = self._tiers()
         self.registry.reload(self.settings.profiles)
         self.keys.take(entries)
+        self.tiers = tiers
         self._register_loads()
 
     def _deployments(self, profile: Profile) -> _AtWork:
@@ -180,11 +199,16 @@ class LiveEngine:
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def plan(self, request: GenerationRequest, profile: Profile) -> Plan:
+    async def plan(self, request: GenerationRequest, service: Service) -> Plan:
         """Count the prompts, off the loop where they are long, and decide the answer.
 
         Raises PlanError.
         """
+        plan = await self._plan_fitting(request, service.profile)
+        plan.tier = service.served
+        return plan
+
+    async def _plan_fitting(self, request: GenerationRequest, profile: Profile) -> Plan:
         try:
             return await self._plan(request, profile)
         except PlanError as refusal:
@@ -234,7 +258,6 @@ class LiveEngine:
             for prompt in request.prompts
         ]
         plan = await self._decide(request, profile, measured)
-        plan.tier = self.served_tier(request.model, request.service_tier)
         self._check_room(plan)
         return plan
 
@@ -281,7 +304,7 @@ class LiveEngine:
         request_id: str,
         endpoint: str,
         received_ns: int,
-        admission: Admission | None = None,
+        admitted: Admitted | None = None,
     ) -> Answer:
         """An answer with its record and its metrics, not yet started."""
         request, profile = plan.request, plan.profile
@@ -294,6 +317,8 @@ class LiveEngine:
                 model=request.model,
                 profile=profile.name,
                 tier=plan.tier,
+                tier_asked=request.service_tier or "auto",
+                billed_as="" if admitted is None else admitted.hold.billed_as,
                 stream=request.stream,
                 prompt_tokens=plan.prompt_tokens,
                 output_tokens=plan.completion_tokens,
@@ -307,7 +332,7 @@ class LiveEngine:
             metrics=self.profile_metrics(profile, plan.tier),
             records=self.records,
             record=record,
-            admission=admission,
+            admitted=admitted,
         )
 
     def profile_metrics(self, profile: Profile, tier: str = "default") -> ProfileMetrics:
@@ -316,6 +341,11 @@ class LiveEngine:
 
     def start_answer(self, answer: Answer, transport: Transport = "http") -> None:
         """Put an answer to work: on its profile's engine, or on a clock of its own."""
+        self._submit(answer, transport)
+        if answer.admitted is not None:
+            answer.admitted.arrived()
+
+    def _submit(self, answer: Answer, transport: Transport) -> None:
         plan = answer.plan
         overrides = plan.request.overrides
         at_work = self._deployments(plan.profile)

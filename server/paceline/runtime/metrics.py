@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from paceline.core.ledger import Amount
 from paceline.runtime import buckets
 from paceline.runtime.buckets import Histogram
 
@@ -56,9 +57,14 @@ class ProfileMetrics:
         "_openers",
         "_written_tokens",
         "aborted_by",
+        "cost_credits",
+        "cost_usd",
         "decode",
         "e2e",
         "endings",
+        "held_credits",
+        "held_usd",
+        "holds",
         "inference",
         "max_tokens",
         "n",
@@ -70,6 +76,7 @@ class ProfileMetrics:
         "queue",
         "tpot",
         "ttft",
+        "unpriced",
     )
 
     def __init__(self, max_model_len: int) -> None:
@@ -94,6 +101,34 @@ class ProfileMetrics:
         self.output_tokens = Histogram(counts)
         self.max_tokens = Histogram(counts)
         self.n = Histogram((1, 2, 5, 10, 20))
+        self.cost_usd = self.cost_credits = 0
+        """What was settled, in 1e-12 dollars or credits."""
+        self.unpriced = {"usd": 0, "credits": 0}
+        """Requests settled without a published rate, by unit."""
+        self.holds = self.held_usd = self.held_credits = 0
+
+    def held(self, most: Amount) -> None:
+        """A request was let in that can cost so much."""
+        self.holds += 1
+        self.held_usd += most.usd or 0
+        self.held_credits += most.credits or 0
+
+    def let_go(self, most: Amount) -> None:
+        """Its hold is settled or released."""
+        self.holds -= 1
+        self.held_usd -= most.usd or 0
+        self.held_credits -= most.credits or 0
+
+    def settled(self, cost: Amount) -> None:
+        """A request's bill was written down."""
+        if cost.usd is None:
+            self.unpriced["usd"] += 1
+        else:
+            self.cost_usd += cost.usd
+        if cost.credits is None:
+            self.unpriced["credits"] += 1
+        else:
+            self.cost_credits += cost.credits
 
     def prefilled(self, prompt_tokens: int, cached_tokens: int = 0) -> None:
         """A prompt went through prefill; `cached_tokens` of it came from the prefix cache."""
@@ -204,7 +239,13 @@ class Metrics:
         self.deployments: dict[str, Deployment] = {}
         self.requests: dict[tuple[str, str], int] = {}
         """Answered HTTP requests by endpoint and status."""
+        self.refusals: dict[str, int] = {}
+        """Requests that were let in by nobody, by reason."""
         self._model_len: dict[str, int] = {}
+
+    def refused(self, reason: str) -> None:
+        """Count a request that was refused; there are only so many reasons."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
     def profile(self, model_name: str, tier: str, max_model_len: int) -> ProfileMetrics:
         """The counters of a profile and tier, made at first use.

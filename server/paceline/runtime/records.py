@@ -13,7 +13,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from paceline.core.ledger import Amount
+from paceline.core.money import digits
 from paceline.core.plan import Pieces
+from paceline.core.usage import Usage
 
 RecordState = Literal["running", "finished", "aborted", "failed"]
 
@@ -130,6 +133,10 @@ class RequestRecord:
     model: str = ""
     profile: str = ""
     tier: str = "default"
+    """What served; `tier_asked` is what was asked for."""
+    tier_asked: str = "auto"
+    billed_as: str = ""
+    """The rate card's model, "" where none sells the profile."""
     stream: bool = False
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -142,6 +149,9 @@ class RequestRecord:
     ended_ns: int | None = None
     state: RecordState = "running"
     finish_reason: str | None = None
+    usage: Usage | None = None
+    """What it is billed for, once it has ended."""
+    cost: Amount | None = None
     tracks: list[Track] = field(default_factory=list)
 
     def split(self) -> dict[str, float | None]:
@@ -167,6 +177,25 @@ class RequestRecord:
         parts["total"] = None if self.ended_ns is None else _ms(self.ended_ns - self.received_ns)
         return parts
 
+    def bill(self) -> dict[str, Any] | None:
+        """What it was billed, in exact digits; None before its end.
+
+        An amount without a published rate is null.
+        """
+        cost, usage = self.cost, self.usage
+        if cost is None or usage is None:
+            return None
+        return {
+            "billed_as": self.billed_as or None,
+            "cost_usd": None if cost.usd is None else digits(cost.usd),
+            "credits": None if cost.credits is None else digits(cost.credits),
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "output_tokens": usage.completion_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The record for people and scripts: every time in milliseconds since the arrival."""
         origin = self.received_ns
@@ -181,6 +210,7 @@ class RequestRecord:
             "model": self.model,
             "profile": self.profile,
             "service_tier": self.tier,
+            "service_tier_asked": self.tier_asked,
             "stream": self.stream,
             "state": self.state,
             "finish_reason": self.finish_reason,
@@ -188,6 +218,7 @@ class RequestRecord:
             "cached_tokens": self.cached_tokens,
             "output_tokens": self.output_tokens,
             "reasoning_tokens": self.reasoning_tokens,
+            "bill": self.bill(),
             "times_ms": {
                 "received": 0.0,
                 "engine_arrived": _since(origin, self.engine_arrived_ns),

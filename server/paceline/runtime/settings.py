@@ -26,6 +26,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from paceline.core.rates import is_day
+from paceline.runtime.keys import WhenFull, WhenNotEntitled
+
 PREFIX = "PACELINE_"
 CONFIG_VARIABLE = "PACELINE_CONFIG"
 
@@ -81,8 +84,20 @@ class Settings(BaseSettings):
     """Origins whose pages may call; in the environment joined by commas."""
     pacer_utilisation: float = Field(0.7, ge=0.1, le=0.95)
     """Most of the core that writing due tokens may take."""
-    ledger_requests: int = Field(1024, ge=0, le=1_000_000)
+    timing_requests: int = Field(1024, ge=0, le=1_000_000)
     """Finished requests whose timing is kept."""
+    ledger: str = ""
+    """SQLite file of what requests cost; empty forgets it with the process, `off` keeps none."""
+    rates: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Rate cards, or folders of them, over the shipped ones; in the environment joined by `:`."""
+    price_date: str = ""
+    """Day whose rates hold, as 2026-08-21; empty is today, by UTC."""
+    cost_in_body: bool = False
+    """Whether answers tell their cost beside their usage."""
+    when_full: WhenFull = "queue"
+    """What becomes of a request for a tier without a free slot: `queue`, `default` or `refuse`."""
+    when_not_entitled: WhenNotEntitled = "default"
+    """What becomes of a request for a tier that its key may not use: `default` or `refuse`."""
     responses_bytes: int = Field(256 << 20, ge=0, le=1 << 40)
     """Memory for responses and conversations that can be asked for again, roughly."""
     websocket: bool = True
@@ -124,10 +139,17 @@ class Settings(BaseSettings):
     access_log: bool = False
     """Whether each request is logged."""
 
-    @field_validator("profiles", "scripts", mode="before")
+    @field_validator("profiles", "scripts", "rates", mode="before")
     @classmethod
     def _split_paths(cls, value: Any) -> Any:
         return _split(value, os.pathsep)
+
+    @field_validator("price_date")
+    @classmethod
+    def _a_day(cls, value: str) -> str:
+        if value and not is_day(value):
+            raise ValueError(f"{value!r} is no day such as 2026-08-21")
+        return value
 
     @field_validator("cors_origins", "api_key", mode="before")
     @classmethod

@@ -6,21 +6,27 @@ few additions for the metrics and the request's record, however many tokens it c
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment
 from paceline.core.encode import ChoiceEncoder, OpensWithUsage, StreamEncoder
+from paceline.core.ledger import EntryState, Times
 from paceline.core.plan import Plan
 from paceline.core.sequence import Sequence
 from paceline.core.usage import Usage
+from paceline.runtime.admission import Admitted
 from paceline.runtime.clock import Clock
 from paceline.runtime.lane import Lane
-from paceline.runtime.limits import Admission
 from paceline.runtime.metrics import AbortCause, ProfileMetrics
 from paceline.runtime.records import RecordState, RecordStore, RequestRecord, Track
+
+log = logging.getLogger("paceline")
 
 MOST_TOKENS = 1024
 """In one write: what bounds a stream's unsent bytes when its reader was slow."""
@@ -75,8 +81,9 @@ class Answer:
     __slots__ = (
         "_begun_ns",
         "_headers_sent",
+        "_held",
         "_left",
-        "admission",
+        "admitted",
         "deployment",
         "encoder",
         "later",
@@ -85,10 +92,13 @@ class Answer:
         "received_ns",
         "record",
         "records",
+        "said",
         "seqs",
         "sink",
+        "spoiled",
         "streams",
         "under_way",
+        "when_said",
     )
 
     def __init__(
@@ -100,27 +110,33 @@ class Answer:
         metrics: ProfileMetrics,
         records: RecordStore,
         record: RequestRecord,
-        admission: Admission | None = None,
+        admitted: Admitted | None = None,
     ) -> None:
-        """Without an encoder the answer isn't streamed."""
+        """Without an encoder the answer isn't streamed; `admitted` is settled as it ends."""
         self.plan = plan
         self.encoder = encoder
         self.sink = sink
         self.metrics = metrics
         self.records = records
         self.record = record
-        self.admission = admission
+        self.admitted = admitted
         self.received_ns = record.received_ns
         self.deployment: EngineDeployment | FlatDeployment | None = None
         self.later: deque[tuple[Answer, ChoiceEncoder, int]] | None = None
         """Where its driver takes ends that may wait; None where it takes none."""
         self.under_way: dict[Answer, None] | None = None
         """Where its driver keeps it until it is over."""
+        self.said = False
+        """Whether the last bytes have been handed over, or never will be."""
+        self.when_said: Callable[[], None] | None = None
+        self.spoiled = False
+        """Whether its way out makes an error of it as soon as it is whole."""
         self.seqs: list[Sequence] = []
         self.streams: list[Stream] = []
         self._left = len(plan.choices)
         self._begun_ns = 0
         self._headers_sent = False
+        self._held = b""
         prompt = -1
         for slot, choice in enumerate(plan.choices):
             measured = plan.prompts[choice.prompt_index]
@@ -189,6 +205,8 @@ class Answer:
         encoder: object = self.encoder
         if isinstance(encoder, OpensWithUsage):
             encoder.open(self.usage())
+        if self.admitted is not None:
+            self.admitted.price(self.usage())
         timing = self.timing(now_ns)
         self._count_prompt(timing)
         if not self._headers_sent:
@@ -223,8 +241,24 @@ class Answer:
             self.sink.write(data)
             return
         assert self.encoder is not None, "only streams have parts"
-        self.sink.end(data + self.encoder.end(self.usage()))
-        self._close(now_ns)
+        self._held = data
+        self._finish(self.timing(now_ns), now_ns, self._say_end)
+        if self._held:
+            # All but the end itself leaves on time.
+            held, self._held = self._held, b""
+            self.sink.write(held)
+
+    def _say_end(self) -> None:
+        assert self.encoder is not None, "only streams have an end of their own"
+        held, self._held = self._held, b""
+        try:
+            end = self.encoder.end(self.usage())
+        except Exception:
+            log.exception("the end of an answer could not be made")
+            self.fail(500, "The server had an error.", "server_error")
+        else:
+            self.sink.end(held + end)
+        self._forget()
 
     def whole_done(self, now_ns: int) -> None:
         """One more choice of an answer that isn't streamed is complete."""
@@ -234,19 +268,37 @@ class Answer:
         timing = self.timing(now_ns)
         self._count_prompt(timing)
         self.metrics.generated(self.plan.completion_tokens)
-        self._close(now_ns)
-        self.sink.whole(self.usage(), timing)
+        if self.spoiled:
+            self._break(now_ns, "error")
+            self._say_whole(timing)
+        else:
+            self._finish(timing, now_ns, partial(self._say_whole, timing))
+
+    def _say_whole(self, timing: Timing) -> None:
+        try:
+            self.sink.whole(self.usage(), timing)
+        except Exception:
+            log.exception("an answer could not be made")
+            self.fail(500, "The server had an error.", "server_error")
+        self._forget()
 
     def abort(self, now_ns: int, cause: AbortCause) -> None:
         """Nobody waits for the rest."""
         self._left = 0
+        self._break(now_ns, cause)
         for stream in self.streams:
             stream.open = False
+        self._forget()
+
+    def _break(self, now_ns: int, cause: AbortCause) -> None:
+        """Write down an answer that ended early."""
         self.metrics.aborted(cause)
         self._note()
-        state: RecordState = "failed" if cause == "error" else "aborted"
-        self.records.close(self.record, now_ns, state=state)
-        self._release()
+        state: EntryState = "cut" if cause == "client_gone" else "failed"
+        self._settle(state, self._sent_usage(now_ns), None, self._times(now_ns), None)
+        kept: RecordState = "failed" if cause == "error" else "aborted"
+        self.records.close(self.record, now_ns, state=kept)
+        self._leave()
 
     def fail(self, status: int, message: str, code: str) -> None:
         """Tell the client of an answer that was broken off: by status where nothing has left."""
@@ -260,9 +312,9 @@ class Answer:
         self.metrics.prefilled(usage.prompt_tokens, usage.cached_tokens)
         self.metrics.first_token(timing.ttft_s)
 
-    def _close(self, now_ns: int) -> None:
+    def _finish(self, timing: Timing, now_ns: int, then: Callable[[], None]) -> None:
+        """Write down an answer that has all its tokens; `then` says its end once that is safe."""
         plan = self.plan
-        timing = self.timing(now_ns)
         longest = max(choice.output_tokens for choice in plan.choices)
         begun_ns = self._begun_ns or min(s.first_ns for s in self.seqs)
         reason = plan.choices[0].finish_reason
@@ -280,22 +332,76 @@ class Answer:
         )
         self._note()
         self.records.close(self.record, now_ns, finish_reason=reason)
-        self._release()
+        self._leave()
+        self._settle("finished", self.usage(), reason, self._times(now_ns), then)
 
-    def _release(self) -> None:
+    def _settle(
+        self,
+        state: EntryState,
+        usage: Usage,
+        reason: str | None,
+        times: Times,
+        then: Callable[[], None] | None,
+    ) -> None:
+        admitted = self.admitted
+        if admitted is not None:
+            self.record.usage, self.record.cost = (
+                usage,
+                admitted.settle(state, usage, finish_reason=reason, times=times, then=then),
+            )
+        elif then is not None:
+            then()
+
+    def _sent_usage(self, now_ns: int) -> Usage:
+        """What has left so far: prompts whose prefill is over, and tokens, the reasoning first."""
+        plan, deployment = self.plan, self.deployment
+        prompt = cached = written = output = reasoning = 0
+        for seq in self.seqs:
+            if seq.follows or not 0 <= seq.first_ns <= now_ns:
+                continue
+            prompt += seq.prompt_tokens
+            if deployment is not None:
+                cached += seq.cached_tokens
+                if plan.request.cached:
+                    written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
+        for stream, choice in zip(self.streams, plan.choices, strict=True):
+            output += stream.sent
+            reasoning += min(stream.sent, choice.reasoning_tokens)
+        return Usage(prompt, output, cached, written, reasoning)
+
+    def _times(self, now_ns: int) -> Times:
+        """Where the time went, as far as it got."""
+        received_ns = self.received_ns
+        seq = min(self.seqs, key=_first_ns)
+        if seq.first_ns < 0:
+            return Times(total_ns=now_ns - received_ns)
+        decoded_ns = max(s.end_ns for s in self.seqs) - seq.first_ns
+        return Times(
+            (self._begun_ns or seq.first_ns) - received_ns,
+            seq.admitted_ns - seq.engine_ns,
+            seq.first_ns - seq.admitted_ns,
+            max(decoded_ns, 0),
+            now_ns - received_ns,
+        )
+
+    def _leave(self) -> None:
+        """Be no longer under way: nothing can end it a second time."""
+        if self.under_way is not None:
+            self.under_way.pop(self, None)
+
+    def _forget(self) -> None:
         """Part from everything that points back here, so that it is freed now.
 
         The collector would find it late: it looks seldom, to spare the streams its pauses.
         """
-        if self.under_way is not None:
-            self.under_way.pop(self, None)
-        if self.admission is not None:
-            self.admission.end()
         for stream in self.streams:
             stream.seq.owner = None
             stream.lane = None
         self.streams = []
         self.sink.drained = None
+        self.said = True
+        if self.when_said is not None:
+            self.when_said()
 
     def _note(self) -> None:
         """Copy what is known of the times into the record."""
@@ -309,6 +415,11 @@ class Answer:
         record.first_due_ns = seq.first_ns
         record.last_due_ns = max(s.end_ns for s in self.seqs)
         record.cached_tokens = sum(s.cached_tokens for s in self.seqs if not s.follows)
+
+
+def _first_ns(seq: Sequence) -> float:
+    """When a sequence's first token came, for finding the first of several; those without last."""
+    return seq.first_ns if seq.first_ns >= 0 else math.inf
 
 
 class Stream:

@@ -34,7 +34,7 @@ class ChatStream(Stream):
         logprobs: LogprobsFn | None = None,
     ) -> None:
         opening = sse.BEGIN + _head(head, b"chat.completion.chunk")
-        super().__init__(plan, opening)
+        super().__init__(plan, head, opening)
         wanted = logprobs if plan.request.top_logprobs is not None else None
         for slot, choice in enumerate(plan.choices):
             delta = b'%b"choices":[{"index":%d,"delta":{' % (opening, choice.index)
@@ -109,10 +109,11 @@ def whole_chat(
                 finish_reason(plan, choice),
             )
         )
-    return b'%b"choices":[%b],"usage":%b}' % (
+    return b'%b"choices":[%b],"usage":%b%b}' % (
         _head(head, b"chat.completion"),
         b",".join(choices),
         usage_json(usage),
+        head.cost(usage),
     )
 
 

@@ -35,7 +35,7 @@ class CompletionStream(Stream):
         logprobs: LogprobsFn | None = None,
     ) -> None:
         opening = sse.BEGIN + _head(head)
-        super().__init__(plan, opening)
+        super().__init__(plan, head, opening)
         wanted = logprobs if plan.request.top_logprobs is not None else None
         for slot, choice in enumerate(plan.choices):
             before = b'%b"choices":[{"index":%d,"text":"' % (opening, choice.index)
@@ -94,7 +94,12 @@ def whole_completion(
                 choice.finish_reason.encode(),
             )
         )
-    return b'%b"choices":[%b],"usage":%b}' % (_head(head), b",".join(choices), usage_json(usage))
+    return b'%b"choices":[%b],"usage":%b%b}' % (
+        _head(head),
+        b",".join(choices),
+        usage_json(usage),
+        head.cost(usage),
+    )
 
 
 def _echo(plan: Plan, choice: ChoicePlan) -> str:

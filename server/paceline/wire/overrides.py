@@ -14,7 +14,7 @@ from typing import Any
 from paceline.core.request import NO_OVERRIDES, Overrides
 from paceline.wire.errors import ApiError, invalid
 from paceline.wire.faults import parse_fault
-from paceline.wire.fields import Check, an_object, number, one_of, whole
+from paceline.wire.fields import Check, an_object, flag, number, one_of, whole
 
 FIELD = "paceline"
 PREFIX = "x-paceline-"
@@ -31,6 +31,7 @@ _TABLE: dict[str, Check] = {
     "rate": number(1e-6, 1e9),
     "mode": one_of("prose", "echo"),
     "fault": parse_fault,
+    "cost_in_body": flag,
 }
 _DECIMAL = frozenset({"ttft_ms", "rate"})
 _HEADERS = {
@@ -41,6 +42,7 @@ _HEADERS = {
     "x-paceline-rate": ("rate", "X-Paceline-Rate"),
     "x-paceline-mode": ("mode", "X-Paceline-Mode"),
     "x-paceline-fault": ("fault", "X-Paceline-Fault"),
+    "x-paceline-cost-in-body": ("cost_in_body", "X-Paceline-Cost-In-Body"),
 }
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _DECIMAL_TEXT = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})(e[+-]?[0-9]{1,3})?")
@@ -88,6 +90,9 @@ def _typed(name: str, shown: str, value: str) -> Any:
         return value.lower()
     if name == "fault":
         return value
+    if name == "cost_in_body":
+        # What else it may be is left to the check, which says what is expected.
+        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
     if name in _DECIMAL:
         if _DECIMAL_TEXT.fullmatch(value.lower()):
             return float(value)
@@ -113,6 +118,7 @@ def _overrides(found: dict[str, Any], named: dict[str, str]) -> Overrides:
         rate=found.get("rate"),
         echo=found.get("mode") == "echo",
         fault=found.get("fault"),
+        cost_in_body=found.get("cost_in_body"),
     )
 
 

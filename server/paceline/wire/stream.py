@@ -7,6 +7,7 @@ from paceline.core.plan import Plan
 from paceline.core.usage import Usage
 from paceline.wire import sse
 from paceline.wire.errors import ApiError
+from paceline.wire.head import Head
 from paceline.wire.usage import RunningUsage, usage_json
 
 
@@ -18,9 +19,10 @@ class Stream:
 
     content_type = sse.CONTENT_TYPE
 
-    def __init__(self, plan: Plan, opening: bytes) -> None:
+    def __init__(self, plan: Plan, head: Head, opening: bytes) -> None:
         request = plan.request
         self.choices: list[ChoiceEncoder] = []
+        self._head = head
         self._opening = opening
         self._include_usage = request.include_usage
         self._usage_key = b',"usage":null' if request.include_usage else b""
@@ -38,7 +40,12 @@ class Stream:
         """The usage chunk where it was asked for, and `[DONE]`."""
         if not self._include_usage:
             return sse.DONE
-        return b'%b"choices":[],"usage":%b}\n\n%b' % (self._opening, usage_json(usage), sse.DONE)
+        return b'%b"choices":[],"usage":%b%b}\n\n%b' % (
+            self._opening,
+            usage_json(usage),
+            self._head.cost(usage),
+            sse.DONE,
+        )
 
     def fail(self, status: int, message: str, code: str) -> bytes:
         """The error event; neither a finish chunk nor `[DONE]` follows it."""

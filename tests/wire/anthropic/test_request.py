@@ -87,7 +87,7 @@ def test_what_changes_nothing_is_accepted_and_the_unknown_is_named() -> None:
         novelty=1,
         messages=[{"role": "user", "content": "hi", "mood": "good"}],
     )
-    assert request.service_tier is None
+    assert request.service_tier == "default"
     assert request.unknown == ("novelty", "messages[].mood")
 
 

@@ -16,12 +16,23 @@ class After(Nothing):
     complete.
     """
 
+    breaks = True
+    """Whether nothing of the answer follows."""
+
     def __init__(self, asked: Fault, scene: Scene) -> None:
         super().__init__(asked, scene)
         self.struck = False
         self._left = asked.tokens
         if scene.encoder is not None:
-            scene.encoder.choices[:] = [_Counted(self, c) for c in scene.encoder.choices]
+            choices = enumerate(scene.encoder.choices)
+            scene.encoder.choices[:] = [_Counted(self, slot, each) for slot, each in choices]
+
+    @property
+    def spoils(self) -> bool:
+        """Whether an answer that isn't streamed is long enough to be broken off."""
+        if self.scene.encoder is not None:
+            return False
+        return self.breaks and self.scene.plan.completion_tokens >= self.asked.tokens
 
     @property
     def victim(self) -> Answer:
@@ -54,7 +65,7 @@ class After(Nothing):
         if not self.struck:
             self.inner.end(data)
 
-    def tokens(self, choice: ChoiceEncoder, start: int, stop: int) -> bytes:
+    def tokens(self, slot: int, choice: ChoiceEncoder, start: int, stop: int) -> bytes:
         """The events of a choice's tokens, the fault between those before and behind it."""
         if self.struck or stop - start < self._left:
             self._left -= stop - start
@@ -64,18 +75,21 @@ class After(Nothing):
         before = choice.tokens(start, middle) if middle > start else b""
         if before:
             self.inner.write(before)
+        # What the answer is billed for, if this is its end.
+        self.victim.streams[slot].sent = middle
         return choice.tokens(middle, stop) if self.strike() and stop > middle else b""
 
 
 class _Counted:
     """A ChoiceEncoder that tells the fault of its tokens."""
 
-    def __init__(self, fault: After, choice: ChoiceEncoder) -> None:
+    def __init__(self, fault: After, slot: int, choice: ChoiceEncoder) -> None:
         self._fault = fault
+        self._slot = slot
         self._choice = choice
 
     def tokens(self, start: int, stop: int) -> bytes:
-        return self._fault.tokens(self._choice, start, stop)
+        return self._fault.tokens(self._slot, self._choice, start, stop)
 
     def close(self) -> bytes:
         return self._choice.close()

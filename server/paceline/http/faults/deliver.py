@@ -43,9 +43,10 @@ async def deliver(
         request_id=rid,
         endpoint=ready.dialect.path,
         received_ns=received_ns,
-        admission=ready.admission,
+        admitted=ready.admitted,
     )
     fault.answer = answer
+    answer.spoiled = fault.spoils
     sink.drained = lambda: engine.pacer.resume(answer)
     answer.open_early()
     engine.start_answer(answer, ready.dialect.transport)

@@ -47,6 +47,11 @@ class Nothing:
         """Set as soon as there is one, before anything is sent."""
 
     @property
+    def spoils(self) -> bool:
+        """Whether an answer that isn't streamed ends here, in an error that is the server's."""
+        return False
+
+    @property
     def drained(self) -> Callable[[], None] | None:
         """What the real sink calls when it can take more."""
         return self.inner.drained

@@ -16,6 +16,8 @@ from paceline.runtime.stream import Timing
 class StallAfter(After):
     """Holds everything back until a moment. Tokens stay due when they were, as on a network."""
 
+    breaks = False
+
     def __init__(self, asked: Fault, scene: Scene) -> None:
         super().__init__(asked, scene)
         self._timer: Timer | None = None
@@ -47,7 +49,7 @@ class StallAfter(After):
 
     def end(self, data: bytes) -> None:
         """The last part; what breaks an answer off breaks the pause off too."""
-        if self._timer is not None and self.victim.record.state != "running":
+        if self._timer is not None and self.victim.record.state in ("failed", "aborted"):
             self._resume()
         if self._timer is None:
             self.inner.end(data)

@@ -84,6 +84,7 @@ class MessageStream(OpensWithUsage):
             "type": "message_delta",
             "delta": _ending(self._plan.choices[0]),
             "usage": _tokens(usage, usage.completion_tokens),
+            **_cost(self._head, usage),
         }
         return _event("message_delta", delta) + _event("message_stop", {"type": "message_stop"})
 
@@ -229,6 +230,7 @@ def whole_message(
             "content": content,
             **_ending(choice),
             "usage": _usage(usage, plan, output_tokens=usage.completion_tokens),
+            **_cost(head, usage),
         }
     )
 
@@ -303,6 +305,11 @@ def _usage(usage: Usage, plan: Plan, *, output_tokens: int) -> dict[str, Any]:
         "service_tier": "standard",
         "speed": "fast" if plan.tier == "priority" else "standard",
     }
+
+
+def _cost(head: Head, usage: Usage) -> dict[str, Any]:
+    """What it costs, beside the usage, where that is wanted."""
+    return {} if head.bill is None else {"paceline": json.loads(head.bill(usage))}
 
 
 def _signature(message_id: str) -> str:

@@ -75,7 +75,7 @@ def _parse(body: Mapping[str, Any], headers: Mapping[str, str]) -> GenerationReq
         reasoning_effort=effort,
         max_reasoning_tokens=budget,
         show_reasoning=shown,
-        service_tier="fast" if get("speed") == "fast" else None,
+        service_tier=_SPEEDS.get(get("speed", "")),
         cached=_bears_cache_control(body),
         stream=get("stream", False),
         tools=tools,
@@ -86,6 +86,10 @@ def _parse(body: Mapping[str, Any], headers: Mapping[str, str]) -> GenerationReq
         overrides=parse_overrides(headers, get("paceline")),
         unknown=unknown_fields(body, _TABLE) + unknown_in_messages(body["messages"]),
     )
+
+
+_SPEEDS = {"fast": "fast", "standard": "default"}
+"""What each speed is as a tier; a request that names none leaves it to its key."""
 
 
 def _definitions(body: Mapping[str, Any], form: OutputFormat | None) -> tuple[Message, ...]:

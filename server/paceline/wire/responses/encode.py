@@ -115,15 +115,23 @@ class ResponseStream(EndsLate):
         if not context.generate:
             reason = "stop"
         now = self._head.created if context.now is None else context.now()
-        output, counts = self._output.json(), usage_json(usage)
+        output, counts, cost = self._output.json(), usage_json(usage), self._head.cost(usage)
         if reason not in ("length", "content_filter"):
             final = self._object.json(
-                "completed", output=output, usage=counts, completed_at=max(now, self._head.created)
+                "completed",
+                output=output,
+                usage=counts,
+                completed_at=max(now, self._head.created),
+                cost=cost,
             )
             return "completed", final
         why = b"max_output_tokens" if reason == "length" else b"content_filter"
         final = self._object.json(
-            "incomplete", output=output, usage=counts, incomplete=b'{"reason":"%b"}' % why
+            "incomplete",
+            output=output,
+            usage=counts,
+            incomplete=b'{"reason":"%b"}' % why,
+            cost=cost,
         )
         return "incomplete", final
 

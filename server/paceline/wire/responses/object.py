@@ -58,11 +58,12 @@ class ResponseObject:
         error: bytes = b"null",
         incomplete: bytes = b"null",
         completed_at: int | None = None,
+        cost: bytes = b"",
     ) -> bytes:
-        """The object; `output` are its items, joined by commas."""
+        """The object; `output` are its items, joined by commas, `cost` a last member or nothing."""
         return (
             b'%b%b","completed_at":%b,"error":%b,"incomplete_details":%b,%b,"output":[%b],'
-            b'"usage":%b}'
+            b'"usage":%b%b}'
             % (
                 self._head,
                 status.encode(),
@@ -72,5 +73,6 @@ class ResponseObject:
                 self._shown,
                 output,
                 usage,
+                cost,
             )
         )
