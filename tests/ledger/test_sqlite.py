@@ -18,7 +18,7 @@ from paceline.core.purse import Purse
 from paceline.core.usage import Usage
 from paceline.runtime.ledger import sqlite as module
 from paceline.runtime.ledger.database import LedgerError
-from paceline.runtime.ledger.interface import Ledger
+from paceline.runtime.ledger.interface import Books, Ledger, UnreadableError
 from paceline.runtime.ledger.queries import Filter, Sums
 from paceline.runtime.ledger.rows import entry_row
 from paceline.runtime.ledger.sqlite import SqliteLedger
@@ -60,6 +60,7 @@ async def test_an_entry_is_committed_before_then(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     async with opened(path) as ledger:
         as_promised: Ledger = ledger
+        asked: Books = ledger
         held = made.hold(usd=500)
         assert await as_promised.hold(held, TERMS) is None
         seen = asyncio.get_running_loop().create_future()
@@ -70,6 +71,7 @@ async def test_an_entry_is_committed_before_then(tmp_path: Path) -> None:
         assert not seen.done()
         assert await asyncio.wait_for(seen, PATIENCE_S) == [(held.id, "0.000000000300", None)]
         assert made.rows(path, "SELECT count(*) FROM holds") == [(0,)]
+        assert len(await asked.entries()) == 1
 
 
 async def test_a_line_has_all_that_the_entry_had(place: Path | None) -> None:
@@ -284,7 +286,7 @@ async def test_a_thread_that_fails_lets_nobody_wait(monkeypatch: pytest.MonkeyPa
     held = made.hold()
     await ledger.hold(held, TERMS)
     await settled(ledger, made.entry(held))
-    with pytest.raises(RuntimeError, match="the ledger failed"):
+    with pytest.raises(UnreadableError, match="the ledger failed"):
         await asyncio.wait_for(ledger.entries(), PATIENCE_S)
     assert not ledger.healthy
     await ledger.close()
@@ -318,6 +320,8 @@ async def test_after_closing_nothing_waits(place: Path | None) -> None:
     await ledger.close()
     await settled(ledger, made.entry(held))
     assert ledger.lost_writes == 1
+    with pytest.raises(UnreadableError, match="closed"):
+        await ledger.entries()
 
 
 async def test_holds_of_many_never_share_the_last_dollar(place: Path | None) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
+from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
+
+
+class UnreadableError(Exception):
+    """A question that the ledger can't answer now: its store fails."""
 
 
 class Ledger(Protocol):
@@ -37,4 +42,33 @@ class Ledger(Protocol):
 
     async def close(self) -> None:
         """Write what is still to be written, and let go of the store. Idempotent."""
+        ...
+
+
+class Books(Protocol):
+    """What can be asked of a ledger. Raises UnreadableError where its store fails.
+
+    An answer has every entry that was settled before the question.
+    """
+
+    async def entries(
+        self, which: Filter = ANY, limit: int = 100, after: Cursor | None = None
+    ) -> list[Line]:
+        """At most `limit` entries, the latest let in first."""
+        ...
+
+    async def totals(self, which: Filter = ANY, group: Sequence[Dimension] = ()) -> list[Group]:
+        """Sums of all entries that match, by what they are grouped by."""
+        ...
+
+    async def buckets(
+        self,
+        width_s: int,
+        since_s: int,
+        until_s: int,
+        *,
+        which: Filter = ANY,
+        group: Sequence[Dimension] = (),
+    ) -> list[Group]:
+        """Sums by span of 60, 3,600 or 86,400 seconds that begins in a stretch of time."""
         ...

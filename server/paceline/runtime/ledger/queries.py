@@ -15,12 +15,13 @@ from typing import Any, Literal, NamedTuple, get_args
 from paceline.runtime.ledger.rows import joined
 from paceline.runtime.ledger.schema import ROLLED_SUMS, SUMS, WIDTHS_S
 
-Dimension = Literal["key_id", "model", "billed_as", "profile", "tier_served", "state"]
+Dimension = Literal["key_id", "model", "billed_as", "profile", "tier_served", "endpoint", "state"]
 """What sums can be grouped by."""
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 _SECOND_US = 1_000_000
-_FOREVER_US = 2**62
+_FOREVER_US = 10**7 * 86_400 * _SECOND_US
+"""The end of a span that has none: a whole number of days, so that rollups reach it."""
 _MOST_MERGED = 32
 """Series whose rows are looked up one by one; more of them are told apart along the way."""
 
@@ -29,13 +30,15 @@ _MOST_MERGED = 32
 class Filter:
     """Which entries; None is any. Moments are when a request was let in, `until_us` exclusive.
 
-    `models` match the model as it was asked for and as it is billed.
+    `models` match the model as it was asked for and as it is billed; `but_endpoints` are left out.
     """
 
     key_ids: tuple[str, ...] | None = None
     models: tuple[str, ...] | None = None
     tiers: tuple[str, ...] | None = None
     states: tuple[str, ...] | None = None
+    endpoints: tuple[str, ...] | None = None
+    but_endpoints: tuple[str, ...] | None = None
     request_id: str | None = None
     since_us: int | None = None
     until_us: int | None = None
@@ -44,12 +47,14 @@ class Filter:
         """The condition on `series`, "" for none, and its parameters."""
         parts, values = list[str](), list[Any]()
         for name, wanted in (
-            ("key_id", self.key_ids),
-            ("tier_served", self.tiers),
-            ("state", self.states),
+            ("key_id IN", self.key_ids),
+            ("tier_served IN", self.tiers),
+            ("state IN", self.states),
+            ("endpoint IN", self.endpoints),
+            ("endpoint NOT IN", self.but_endpoints),
         ):
             if wanted is not None:
-                parts.append(f"{name} IN (SELECT value FROM json_each(?))")
+                parts.append(f"{name} (SELECT value FROM json_each(?))")
                 values.append(json.dumps(wanted))
         if self.models is not None:
             models = json.dumps(self.models)
@@ -214,7 +219,8 @@ def totals(
     if which.request_id is not None:
         return _summed(connection, _Rows("entries", SUMS, *_on_entries(which)), which, group)
     found: dict[tuple[str, ...], Sums] = {}
-    for width, since, until in _cover(which.since_us or 0, which.until_us or _FOREVER_US):
+    until_us = _FOREVER_US if which.until_us is None else which.until_us
+    for width, since, until in _cover(which.since_us or 0, until_us):
         if width is None:
             part = _Rows("entries", SUMS, ("created_us >= ?", "created_us < ?"), [since, until])
         else:

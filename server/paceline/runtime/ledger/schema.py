@@ -19,7 +19,15 @@ APPLICATION_ID = 0x5061636C
 WIDTHS_S = (60, 3_600, 86_400)
 """The spans by which usage is added up, in seconds."""
 
-SERIES_COLUMNS = ("key_id", "model", "billed_as", "profile", "tier_served", "state")
+SERIES_COLUMNS = (
+    "key_id",
+    "model",
+    "billed_as",
+    "profile",
+    "tier_served",
+    "endpoint",
+    "state",
+)
 """What rows are told apart by in sums; most rows share it with many others."""
 
 TABLES = """
@@ -30,8 +38,9 @@ CREATE TABLE series (
     billed_as TEXT NOT NULL,
     profile TEXT NOT NULL,
     tier_served TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
     state TEXT NOT NULL,
-    UNIQUE (key_id, model, billed_as, profile, tier_served, state)
+    UNIQUE (key_id, model, billed_as, profile, tier_served, endpoint, state)
 );
 
 -- One row a request that has ended. Moments are Unix time in microseconds.
@@ -41,7 +50,6 @@ CREATE TABLE entries (
     request_id TEXT NOT NULL,
     series INTEGER NOT NULL REFERENCES series,
     tier_asked TEXT NOT NULL,
-    endpoint TEXT NOT NULL,
     stream INTEGER NOT NULL,
     created_us INTEGER NOT NULL,
     ended_us INTEGER NOT NULL,
@@ -179,7 +187,7 @@ ENTRY_COLUMNS = (
 )
 
 _STORED = (
-    "id, request_id, tier_asked, endpoint, stream, created_us, ended_us, prompt_tokens, "
+    "id, request_id, tier_asked, stream, created_us, ended_us, prompt_tokens, "
     "cached_tokens, cache_write_tokens, completion_tokens, reasoning_tokens, usd_milli, usd_pico, "
     "credits_milli, credits_pico, finish_reason, ttft_ns, queue_ns, prefill_ns, decode_ns, total_ns"
 )

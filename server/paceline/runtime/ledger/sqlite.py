@@ -30,6 +30,7 @@ from paceline.runtime.ledger.database import (
     open_private,
     open_reader,
 )
+from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
 from paceline.runtime.ledger.rows import entry_row, hold_row
 from paceline.runtime.ledger.writer import Batch, Then, Writer
@@ -216,14 +217,20 @@ class SqliteLedger:
 
         Beside the writer where there is a file, so that no commit waits for a long question.
         """
+        if self._closed:
+            raise UnreadableError("The ledger is closed.")
         self._flush()
-        if self.path is None:
-            return await self._writer.call(do)
-        await self._writer.call(lambda _: None)
-        if self._readers is None:
-            self._readers = ThreadPoolExecutor(1, thread_name_prefix="ledger-reader")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, do)
+        try:
+            if self.path is None:
+                return await self._writer.call(do)
+            await self._writer.call(lambda _: None)
+            if self._readers is None:
+                self._readers = ThreadPoolExecutor(1, thread_name_prefix="ledger-reader")
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._readers, self._read, do)
+        except (sqlite3.Error, RuntimeError) as error:
+            # A RuntimeError: the writer has failed, or the ledger was closed meanwhile.
+            raise UnreadableError(f"The ledger can't be read: {error}") from error
 
     def _read(self, do: Callable[[sqlite3.Connection], T]) -> T:
         if self._reader is None:
