@@ -40,7 +40,7 @@ NAMES: dict[Part, str] = {
     "limits": "told to wait (429, 503)",
     "slots": "waiting for a client slot",
     "client": "client",
-    "think": "thinking time",
+    "think": "think time",
     "failed": "failed requests",
 }
 """What people call the parts."""

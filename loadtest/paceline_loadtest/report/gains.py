@@ -18,7 +18,7 @@ class Speedup:
     """One target's tasks against the base's: how many times as fast, and what bounds that.
 
     `task` compares whole tasks, `tokens` the rate of the tokens. `most` is the base's task time
-    over what is left of it when every request takes no time at all: tools and thinking (Amdahl's
+    over what is left of it when every request takes no time at all: tools and think time (Amdahl's
     law); None where nothing is left. `held_by` is that remainder's share of the base's time.
     """
 
@@ -28,6 +28,8 @@ class Speedup:
     most: float | None
     held_by: float
     loops: int
+    base_s: float
+    """The base's mean task, of those loops (s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ def speedup_of(run: TargetRun, base: TargetRun) -> Speedup | None:
         most=base_s / left_s if left_s > 0 else None,
         held_by=left_s / base_s,
         loops=len(pairs),
+        base_s=base_s / len(pairs),
     )
 
 

@@ -39,10 +39,10 @@ def table(
     """A table whose first line is its heads and whose first column names the lines."""
     top = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in lines[0]) if heads else ""
     body = "".join(_line(line) for line in (lines[1:] if heads else lines))
-    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    told = f"<p class='note'>{escape(caption)}</p>" if caption else ""
     thead = f"<thead><tr>{top}</tr></thead>" if heads else ""
-    whole = f"<table class='{kind}'>{told}{thead}<tbody>{body}</tbody></table>"
-    return f"<div class='scroll'>{whole}</div>"
+    whole = f"<table class='{kind}'>{thead}<tbody>{body}</tbody></table>"
+    return f"<div class='scroll'>{whole}</div>{told}"
 
 
 def _line(line: Sequence[str]) -> str:

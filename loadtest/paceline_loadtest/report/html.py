@@ -97,10 +97,11 @@ def _where_time_went(shown: Sequence[Figures]) -> str:
         cells = [f"{seconds(held.seconds(p))} ({percent(held.share(p))})" for p in parts]
         lines.append([one.run.label, seconds(held.total / 1e9), *cells])
     title = "Where the time of a task went"
-    svgs = [bars_svg(bars, title, width) for width in (WIDE, NARROW)]
+    picture = "The mean task, cut into parts"
+    svgs = [bars_svg(bars, picture, width) for width in (WIDE, NARROW)]
     return (
-        f"<h2>{title}</h2><p class='note'>The mean task, cut along its critical path: where tools "
-        "or sub-agents ran side by side, the one that ended last counts.</p>"
+        f"<h2>{title}</h2><p class='note'>Along the critical path: where tools or sub-agents ran side by side, "
+        "the one that ended last counts.</p>"
         f"{_figure(svgs, lines)}"
     )
 
@@ -138,14 +139,20 @@ def _typical(base: Figures, one: Figures) -> LoopRun | None:
 
 
 def _section(title: str, found: Sequence[Plot | None], note: str = "") -> str:
-    drawn = [_plot(plot) for plot in found if plot is not None]
+    drawn = [plot for plot in found if plot is not None]
     if not drawn:
         return ""
     words = f"<p class='note'>{escape(note)}</p>" if note else ""
-    return f"<h2>{escape(title)}</h2>{words}<div class='grid'>{''.join(drawn)}</div>"
+    shown = [_plot(plot) for plot in drawn]
+    if len(drawn) % 2:
+        # What would be an empty half holds the last one's numbers.
+        last = drawn[-1]
+        shown[-1] = _plot(last, numbers=False)
+        shown.append(f"<div class='beside'>{table(last.table)}</div>")
+    return f"<h2>{escape(title)}</h2>{words}<div class='grid'>{''.join(shown)}</div>"
 
 
-def _plot(plot: Plot) -> str:
+def _plot(plot: Plot, *, numbers: bool = True) -> str:
     told = "; ".join(", ".join(cell for cell in line if cell) for line in plot.table)
     svg = svg_element(
         [plot.chart],
@@ -155,7 +162,7 @@ def _plot(plot: Plot) -> str:
         panel=_CHART_HEIGHT,
     )
     about = f"<figcaption>{escape(plot.about)}</figcaption>" if plot.about else ""
-    return f"<figure>{svg}{about}{_numbers(plot.table)}</figure>"
+    return f"<figure>{svg}{about}{_numbers(plot.table) if numbers else ''}</figure>"
 
 
 def _figure(svgs: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

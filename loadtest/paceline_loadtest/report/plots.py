@@ -135,7 +135,7 @@ def costs(found: Sequence[Figures]) -> Plot | None:
         y = float(one.money.task_usd)
         lines.append(Line(name, [(one.task.mean, y)], i, joined=False))
         if saved is not None:
-            notes.append(Note(one.task.mean, y, f"{dollars(saved)} a second", i))
+            notes.append(Note(one.task.mean, y, f"{dollars(saved, 2)} a second", i))
     if not lines:
         return None
     chart = Chart(
@@ -167,8 +167,10 @@ def speedups(found: Sequence[Figures]) -> Plot | None:
     bound = next((gain.most for _, _, gain in gained if gain.most is not None), None)
     if bound is not None:
         flat = [(1.0, bound), (most_tokens, bound)]
-        lines.append(Line(f"tools and thinking bound it: {times(bound)}", flat, GREY, dashed=True))
-    rows = [["", "tokens", "task", "most it could be", "held by tools and thinking", "loops"]]
+        lines.append(
+            Line(f"bound by tools and think time: {times(bound)}", flat, GREY, dashed=True)
+        )
+    rows = [["", "tokens", "task", "most it could be", "tools and think time", "loops"]]
     rows += [
         [
             name_of(one, found),

@@ -59,15 +59,15 @@ STYLE = (
     f"@media(prefers-color-scheme:dark){{:root{{{_PAGE_DARK}}}}}"
     """
 *{box-sizing:border-box}
-html{font-size:clamp(15px,.4vw + 9.5px,21px);-webkit-text-size-adjust:100%}
+html{font-size:clamp(15px,.55vw + 8px,24px);-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--page);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,
 "Segoe UI",Roboto,"Noto Sans",sans-serif}
-main{max-width:74rem;margin:0 auto;padding:1.75rem 1.25rem 4rem}
+main{max-width:80rem;margin:0 auto;padding:1.75rem 1.25rem 4rem}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .2rem;letter-spacing:-.012em}
 h2{font-size:1.2rem;margin:2.6rem 0 .3rem;padding-top:.9rem;border-top:1px solid var(--line)}
 p{margin:.4rem 0;max-width:58rem}
 a{color:inherit}
-.facts,.note,figcaption,caption{color:var(--soft-ink);font-size:.88rem}
+.facts,.note,figcaption{color:var(--soft-ink);font-size:.88rem}
 .facts{margin:0 0 1rem}
 .banner{border-left:4px solid;border-radius:3px;padding:.55rem .85rem;margin:.6rem 0}
 .banner p{margin:.15rem 0}
@@ -84,7 +84,6 @@ letter-spacing:-.01em}
 .said{margin:.8rem 0;padding:0 0 0 1.1rem}.said li{margin:.3rem 0;max-width:58rem}
 .scroll{overflow-x:auto;margin:.7rem 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
-caption{text-align:left;caption-side:bottom;padding:.4rem 0}
 th,td{padding:.28rem .8rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 thead th{border-bottom:1px solid var(--soft-ink);font-weight:600;vertical-align:bottom}
 th:first-child,td:first-child{text-align:left;padding-left:.15rem}
@@ -97,7 +96,7 @@ figure svg{display:block;width:100%;height:auto;border:1px solid var(--line);bor
 gap:0 1.25rem;align-items:start}
 .grid figure{min-width:0}
 details{margin:.35rem 0}summary{cursor:pointer;color:var(--soft-ink);font-size:.88rem}
-.narrow{display:none}
+.narrow{display:none}.beside{min-width:0;align-self:center;font-size:.92rem}.beside th,.beside td{padding:.28rem .45rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1.2rem;font-size:.92rem}
 dt{font-weight:600}dd{margin:0;max-width:52rem}
 @media(max-width:44rem){.narrow{display:block}.wide{display:none}main{padding:1.1rem .8rem 3rem}

@@ -15,7 +15,8 @@ from paceline_loadtest.report.words import seconds
 MOST_ROWS = 60
 """Rows of a picture; what comes after is told in words."""
 _ROW, _LANE, _BAR = 19, 13, 12
-_LEFT, _RIGHT = 74, 22
+_LEFT, _RIGHT = 92, 22
+_LETTERS = 12
 _NS = 1e9
 
 
@@ -116,7 +117,7 @@ def _row(row: Lane, begin: int, y: float, at: Callable[[float], float], width: i
             f'height="{_LANE}"/>'
         )
     size = ' style="font-size:10px"' if row.agent else ""
-    label = row.label if len(row.label) <= 7 else f"…{row.label[-6:]}"
+    label = row.label if len(row.label) <= _LETTERS else f"…{row.label[1 - _LETTERS :]}"
     drawn.append(
         f'<text class="d" x="{_LEFT - 7}" y="{y + bar - 1:.0f}" text-anchor="end"{size}>'
         f"{escape(label)}</text>"

@@ -75,13 +75,13 @@ def signed_percent(share: float) -> str:
     return text if text.strip("+−0.%") else "0%"
 
 
-def dollars(amount: Decimal | None) -> str:
-    """US$ to four significant digits; the exact amount stands in the JSON."""
+def dollars(amount: Decimal | None, significant: int = 4) -> str:
+    """US$ to some significant digits; the exact amount stands in the JSON."""
     if amount is None:
         return NOT_PUBLISHED
     if not amount:
         return "$0"
-    digits = max(2, 3 - amount.adjusted())
+    digits = max(2, significant - 1 - amount.adjusted())
     rounded = amount.quantize(Decimal(1).scaleb(-min(digits, 12)), ROUND_HALF_EVEN)
     sign = "−" if rounded < 0 else ""
     whole, _, fraction = f"{abs(rounded):,f}".partition(".")
@@ -115,17 +115,20 @@ def sentence(figures: Figures) -> str:
     gain = figures.speedup
     if gain is None:
         return f"On {figures.run.label} a task takes {task}: {_largest(figures.parts)}."
-    faster = gain.task >= 1.0
-    ratio = times(gain.task if faster else 1.0 / gain.task)
-    said = f"On {figures.run.label} a task takes {task}, {ratio} as {'fast' if faster else 'long'}"
-    said += f" as on {gain.base}"
+    base = gain.base
+    told = f"{times(gain.task)} as fast"
     if gain.tokens is not None:
-        said += f", though tokens come {times(gain.tokens)} as fast" if faster else ""
+        told = f"tokens come {times(gain.tokens)} as fast as on {base}, and the task ends {told}"
+    else:
+        told = f"a task ends {told} as on {base}"
+    said = f"On {figures.run.label} {told}: {task} instead of {seconds(gain.base_s)}."
     if gain.most is None:
-        return f"{said}. Nothing but the model takes time in it, so nothing bounds the rest."
+        return f"{said} All of it is the model's time, so nothing else bounds it."
+    held = "Tools and think time" if "think" in figures.parts.parts else "Tools"
+    here = figures.parts.share("tools", "think")
     return (
-        f"{said}: tools and thinking time are {percent(gain.held_by)} of the task on {gain.base}, "
-        f"so that no speed of the model makes it more than {times(gain.most)} as fast."
+        f"{said} {held} are {percent(gain.held_by)} of the task on {base} and {percent(here)} "
+        f"here, and bound it: {times(gain.most)} if the model took no time at all."
     )
 
 

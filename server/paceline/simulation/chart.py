@@ -23,7 +23,8 @@ _STYLE = """
 --c0:#6cb2ff;--c1:#ff9f66;--c2:#5fd38a;--c3:#c4a5ff;--c4:#ff8cc3;--c5:#5eead4}}
 .plc .b{fill:var(--bg)}.plc text{fill:var(--fg)}.plc .d{fill:var(--dim)}.plc .t{font-weight:600;
 font-size:14px}.plc .g{stroke:var(--grid)}.plc .a{stroke:var(--dim)}.plc .l{fill:none;
-stroke-width:2;stroke-linejoin:round}
+stroke-width:2;stroke-linejoin:round}.plc .n{paint-order:stroke;stroke:var(--bg);stroke-width:4px;
+stroke-linejoin:round}
 """
 _COLOURS = 6
 GREY = -1
@@ -177,8 +178,10 @@ def _curve(line: Line, x: Axis, y: Axis) -> str:
     path = "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
     marks = ""
     if line.marks or not line.joined or len(points) == 1:
-        colour = _fill(line.colour)
-        marks = "".join(f'<circle {colour} cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points)
+        colour, size = _fill(line.colour), 3 if line.joined else 4
+        marks = "".join(
+            f'<circle {colour} cx="{a:.1f}" cy="{b:.1f}" r="{size}"/>' for a, b in points
+        )
     if not line.joined:
         return marks
     return f'<path class="l" {_stroke(line)} d="M{path}"/>{marks}'
@@ -190,6 +193,6 @@ def _note(note: Note, x: Axis, y: Axis, width: int) -> str:
     anchor, shift = ("end", -7) if end else ("start", 7)
     return (
         f'<circle {_fill(note.colour)} cx="{left:.1f}" cy="{top:.1f}" '
-        f'r="4"/><text x="{left + shift:.1f}" y="{top - 8:.1f}" text-anchor="{anchor}">'
+        f'r="4"/><text class="n" x="{left + shift:.1f}" y="{top - 8:.1f}" text-anchor="{anchor}">'
         f"{escape(note.text)}</text>"
     )
