@@ -100,8 +100,8 @@ def _where_time_went(shown: Sequence[Figures]) -> str:
     picture = "The mean task, cut into parts"
     svgs = [bars_svg(bars, picture, width) for width in (WIDE, NARROW)]
     return (
-        f"<h2>{title}</h2><p class='note'>Along the critical path: where tools or sub-agents ran side by side, "
-        "the one that ended last counts.</p>"
+        f"<h2>{title}</h2><p class='note'>Along the critical path: where tools or sub-agents ran "
+        "side by side, the one that ended last counts.</p>"
         f"{_figure(svgs, lines)}"
     )
 
