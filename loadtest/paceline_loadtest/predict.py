@@ -59,13 +59,14 @@ def predict(
     terms: Terms = DEFAULT_TERMS,
     *,
     users: int = 1,
+    think_s: float = 0.0,
     starts: Sequence[float] | None = None,
 ) -> list[LoopRun]:
     """Run loops on a profile that nobody else uses and whose cache is empty; one run a loop.
 
-    `users` take the loops in order, each the next one when it has ended its own. With `starts`
-    loop i begins at that many seconds instead, whatever the others do. Times in the runs are
-    seconds from the beginning, in the order of the loops.
+    `users` take the loops in order, each the next one `think_s` after it has ended its own. With
+    `starts` loop i begins at that many seconds instead, whatever the others do. Times in the runs
+    are seconds from the beginning; the runs are in the order of the loops.
 
     Raises ValueError for `users` below 1, and for another number of `starts` than of loops.
     """
@@ -78,8 +79,11 @@ def predict(
     left = iter(enumerate(loops))
 
     def user() -> Process[None]:
+        due_ns = 0
         for number, loop in left:
+            yield due_ns
             found[number] = yield from agents.loop(loop)
+            due_ns = agents.time.now_ns + round(think_s * _NS)
 
     def single(number: int) -> Process[None]:
         found[number] = yield from agents.loop(loops[number])

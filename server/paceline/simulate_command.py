@@ -15,6 +15,7 @@ from rich.text import Text
 from paceline.cli import ProfilePaths, fail
 from paceline.core.profile import Profile
 from paceline.runtime.profile_files import ProfileFileError, ProfileRegistry
+from paceline.scenario_simulation import LoopLoad, simulate_scenario
 from paceline.simulation import articles as article
 from paceline.simulation import picture, report
 from paceline.simulation.arrivals import Drawn, TraceWorkload, Workload
@@ -37,6 +38,22 @@ HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write a page with
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _REQUESTS, _REQUESTS_A_USER = 1000, 10
+_LOOPS = 20
+_FOR_LOOPS = frozenset(
+    {
+        "profile",
+        "profiles",
+        "replicas",
+        "users",
+        "think_s",
+        "seed",
+        "sources",
+        "scenario",
+        "loops",
+        "client_ms",
+        "as_json",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +170,16 @@ def simulate(
     sources: Annotated[
         bool, typer.Option("--sources", help="Print every number's class and source.")
     ] = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option(help="Run an agent's loops: a shipped scenario's name, or a .toml file."),
+    ] = None,
+    loops: Annotated[
+        int | None, typer.Option(min=1, help="Loops of the scenario (20, or one a user).")
+    ] = None,
+    client_ms: Annotated[
+        float, typer.Option(min=0, help="What a call costs beyond the server's waiting, in ms.")
+    ] = 0.0,
     as_json: AsJson = False,
     svg: SvgFile = None,
     html: HtmlFile = None,
@@ -163,8 +190,17 @@ def simulate(
     if not profile:
         fail("say which profile: --profile NAME (paceline profiles lists them)")
     chosen = [_profile(name, profiles, replicas) for name in dict.fromkeys(profile)]
+    if scenario is not None:
+        _only_for_loops(context)
+        own_seed = None if _left_out(context, "seed") else seed
+        count = max(loops or _LOOPS, users or 1)
+        agents = LoopLoad(count, users or 1, think_s, own_seed, client_ms / 1000.0)
+        simulate_scenario(scenario, chosen, agents, as_json=as_json, with_sources=sources)
+        return
+    if loops is not None or client_ms:
+        fail("--loops and --client-ms are for a --scenario")
     if trace is None and rate is None and users is None and not capacity:
-        fail("say what arrives: --trace FILE, --rate R or --users N")
+        fail("say what arrives: --trace FILE, --rate R, --users N or --scenario NAME")
     if trace is not None and rate is not None:
         fail("--trace has its own arrivals: --speedup changes their rate")
     if users is not None and rate is not None:
@@ -242,6 +278,20 @@ def articles(
     for word in words:
         console.print(Text(f"• {word}"))
     console.print(report.notes([s.profile for s in sides], with_sources=True))
+
+
+def _left_out(context: typer.Context, name: str) -> bool:
+    """Whether an option stands at its default because nobody gave it."""
+    source = context.get_parameter_source(name)
+    return source is None or source.name in {"DEFAULT", "DEFAULT_MAP"}
+
+
+def _only_for_loops(context: typer.Context) -> None:
+    """Refuse the options that a scenario has no use for."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in _FOR_LOOPS and not _left_out(context, name):
+            fail(f"{max(parameter.opts, key=len)} is not for a --scenario")
 
 
 def _capacity(chosen: list[Profile], load: Load, slo: Slo, *, as_json: bool) -> None:
