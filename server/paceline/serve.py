@@ -104,9 +104,18 @@ def _cheap_sends(listening: socket.socket) -> None:
 
 
 def _not_about_upgrades(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn says of an upgrade that is answered with 426."""
+    """Leave out what uvicorn says of an upgrade that is answered with an error of ours.
+
+    It takes an answer of the application's own, such as 401, for a handshake that was forgotten.
+    """
     message = record.getMessage()
-    return not message.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
+    return not message.startswith(
+        (
+            "Unsupported upgrade request",
+            "No supported WebSocket library",
+            "ASGI callable returned without completing handshake",
+        )
+    )
 
 
 def logging_config(level: str) -> dict[str, Any]:

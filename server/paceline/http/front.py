@@ -31,9 +31,13 @@ EXPOSED_HEADERS = (
     "openai-version",
     "server-timing",
     "x-paceline-profile",
+    "x-paceline-tier",
+    "x-paceline-cost-usd",
+    "x-paceline-credits",
     "x-paceline-unknown-fields",
     "retry-after",
     "retry-after-ms",
+    "x-should-retry",
     *(
         f"x-ratelimit-{what}-{unit}"
         for what in ("limit", "remaining", "reset")
