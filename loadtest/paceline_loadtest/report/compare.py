@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from random import Random
 from typing import Literal
 
 from paceline.core.percentile import percentile
-from paceline_loadtest.model import LoopRun
-from paceline_loadtest.report.gains import cost_usd, loops_done, pairs_of
+from paceline_loadtest.model import Call, Loop, LoopRun
+from paceline_loadtest.report.gains import by_id, cost_usd, loops_done
 from paceline_loadtest.report.results import Results, TargetRun, calls_of
-from paceline_loadtest.report.timings import e2e, tpot, ttft
+from paceline_loadtest.statistics import e2e, tpot, ttft
 
 METHOD = "95 % bootstrap interval of the mean over loops"
-_RESAMPLES = 2000
+_RESAMPLES, _LEAST_RESAMPLES = 2000, 200
 _MOST_DRAWS = 1_000_000
 _LEAST_LOOPS = 4
 """With fewer a resampled interval says more about the sample than about the noise."""
 
-Word = Literal["less", "more", "within the noise", "the same", "too few loops to say"]
+_SMALL = 0.01
+"""A change below this is said to be small, however certain it is."""
+
+Unit = Literal["s", "US$", "share"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One metric of one target in both runs; `change` is the after over the before, less 1.
+    """One metric of one target in both runs, each the mean over its loops.
 
     `low` and `high` bound the change at 95 %; None where there are too few loops.
     """
 
     target: str
     metric: str
-    unit: str
+    unit: Unit
     before: float
     after: float
     low: float | None
     high: float | None
     loops: int
     paired: bool
-    word: Word
+    word: str
+    """Which way it went, and whether by more than the noise."""
 
     @property
     def change(self) -> float:
-        """A share: 0.1 where the after is 10 % more."""
-        return self.after / self.before - 1.0 if self.before else 0.0
+        """0.1 where the after is 10 % more; of a share, 0.1 where it is ten points more."""
+        return _change(self.unit, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +61,25 @@ class Comparison:
     only: list[str]
 
 
-_Metric = Callable[[LoopRun], float | None]
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What is compared: a loop's value, and what less and more of it are called."""
+
+    name: str
+    unit: Unit
+    measure: Callable[[LoopRun], float | None]
+    less: str
+    more: str
+    finished: bool = True
+    """Only of loops that ran to their end."""
 
 
-def _mean_of(measure: Callable[..., float | None]) -> _Metric:
-    def metric(run: LoopRun) -> float | None:
+def _mean_of(measure: Callable[[Call], float | None]) -> Callable[[LoopRun], float | None]:
+    def found(run: LoopRun) -> float | None:
         values = [v for v in map(measure, calls_of(run)) if v is not None]
         return fsum(values) / len(values) if values else None
 
-    return metric
+    return found
 
 
 def _cost(run: LoopRun) -> float | None:
@@ -73,14 +87,19 @@ def _cost(run: LoopRun) -> float | None:
     return None if cost is None else float(cost)
 
 
-METRICS: tuple[tuple[str, str, _Metric], ...] = (
-    ("task time", "s", lambda run: run.seconds),
-    ("TTFT, a loop's mean", "s", _mean_of(ttft)),
-    ("TPOT, a loop's mean", "s", _mean_of(tpot)),
-    ("E2E of a request, a loop's mean", "s", _mean_of(e2e)),
-    ("cost per task", "US$", _cost),
+def _failed(run: LoopRun) -> float | None:
+    calls = list(calls_of(run))
+    return sum(not call.ok for call in calls) / len(calls) if calls else None
+
+
+METRICS = (
+    Metric("failed requests", "share", _failed, "fewer", "more", finished=False),
+    Metric("task time", "s", lambda run: run.seconds, "faster", "slower"),
+    Metric("TTFT, a loop's mean", "s", _mean_of(ttft), "faster", "slower"),
+    Metric("TPOT, a loop's mean", "s", _mean_of(tpot), "faster", "slower"),
+    Metric("E2E of a request, a loop's mean", "s", _mean_of(e2e), "faster", "slower"),
+    Metric("cost per task", "US$", _cost, "cheaper", "dearer"),
 )
-"""Name, unit and a loop's value; a run's figure is their mean."""
 
 
 def compare(before: Results, after: Results) -> Comparison:
@@ -107,56 +126,79 @@ def _key(run: TargetRun) -> tuple[str, int | None, float | None]:
 
 def _target(before: TargetRun, after: TargetRun) -> list[Difference]:
     found = []
-    pairs = pairs_of(after, before)
-    same = [(b, a) for a, b in pairs if a.loop == b.loop]
-    for metric, unit, measure in METRICS:
-        both = [(measure(b), measure(a)) for b, a in same]
-        paired = [(b, a) for b, a in both if b is not None and a is not None]
-        if len(paired) >= _LEAST_LOOPS:
-            old, new = [b for b, _ in paired], [a for _, a in paired]
+    for metric in METRICS:
+        old, new = _loops(before, metric), _loops(after, metric)
+        paired = [
+            (b, a)
+            for key in old.keys() & new.keys()
+            if old[key][0] == new[key][0]
+            and (b := old[key][1]) is not None
+            and (a := new[key][1]) is not None
+        ]
+        both = sorted(paired)
+        if len(both) >= _LEAST_LOOPS:
+            values = [b for b, _ in both], [a for _, a in both]
         else:
-            old, new = _values(before, measure), _values(after, measure)
-        if old and new:
-            is_paired = len(paired) >= _LEAST_LOOPS
-            found.append(_difference(after.label, metric, unit, old, new, paired=is_paired))
+            values = _known(old), _known(new)
+        if values[0] and values[1]:
+            is_paired = len(both) >= _LEAST_LOOPS
+            found.append(_difference(after.label, metric, *values, paired=is_paired))
     return found
 
 
-def _values(run: TargetRun, measure: _Metric) -> list[float]:
-    return [value for value in map(measure, loops_done(run)) if value is not None]
+def _loops(run: TargetRun, metric: Metric) -> dict[tuple[str, int], tuple[Loop, float | None]]:
+    """Each loop and its value, by id."""
+    loops = loops_done(run) if metric.finished else run.loops
+    return {key: (one.loop, metric.measure(one)) for key, one in by_id(loops).items()}
+
+
+def _known(loops: Mapping[tuple[str, int], tuple[Loop, float | None]]) -> list[float]:
+    return [value for _, value in loops.values() if value is not None]
 
 
 def _difference(
-    target: str, metric: str, unit: str, old: Sequence[float], new: Sequence[float], *, paired: bool
+    target: str, metric: Metric, old: Sequence[float], new: Sequence[float], *, paired: bool
 ) -> Difference:
     before, after = fsum(old) / len(old), fsum(new) / len(new)
+    loops = min(len(old), len(new))
     low = high = None
-    word: Word = "too few loops to say"
+    if loops >= _LEAST_LOOPS and (before > 0 or metric.unit == "share"):
+        low, high = _interval(old, new, metric.unit, f"{target} {metric.name}", paired=paired)
+    change = _change(metric.unit, before, after)
     if before == after:
         word = "the same"
-    if min(len(old), len(new)) >= _LEAST_LOOPS and before > 0:
-        low, high = _interval(old, new, f"{target} {metric}", paired=paired)
-        if before != after:
-            word = "less" if high < 0 else "more" if low > 0 else "within the noise"
-    loops = min(len(old), len(new))
-    return Difference(target, metric, unit, before, after, low, high, loops, paired, word)
+    elif low is None or high is None:
+        word = "too few loops to say"
+    elif low <= 0 <= high:
+        word = "within the noise"
+    else:
+        word = f"{metric.less if change < 0 else metric.more}, beyond the noise"
+        if abs(change) < _SMALL:
+            word += ", but by less than 1 %" if metric.unit != "share" else ", but by little"
+    return Difference(
+        target, metric.name, metric.unit, before, after, low, high, loops, paired, word
+    )
+
+
+def _change(unit: Unit, before: float, after: float) -> float:
+    if unit == "share":
+        return after - before
+    return after / before - 1.0 if before else 0.0
 
 
 def _interval(
-    old: Sequence[float], new: Sequence[float], seed: str, *, paired: bool
+    old: Sequence[float], new: Sequence[float], unit: Unit, seed: str, *, paired: bool
 ) -> tuple[float, float]:
     """The change of the mean, at 2.5 and 97.5 % of the resampled ones."""
     rng = Random(seed)
-    most = max(len(old), len(new))
-    resamples = max(200, min(_RESAMPLES, _MOST_DRAWS // most))
+    resamples = max(_LEAST_RESAMPLES, min(_RESAMPLES, _MOST_DRAWS // max(len(old), len(new))))
     changes = []
     for _ in range(resamples):
         if paired:
             drawn = rng.choices(range(len(old)), k=len(old))
-            a, b = fsum(old[i] for i in drawn), fsum(new[i] for i in drawn)
+            before, after = fsum(old[i] for i in drawn), fsum(new[i] for i in drawn)
         else:
-            a = fsum(rng.choices(old, k=len(old))) / len(old)
-            b = fsum(rng.choices(new, k=len(new))) / len(new)
-        changes.append(b / a - 1.0 if a else 0.0)
+            before, after = fsum(rng.choices(old, k=len(old))), fsum(rng.choices(new, k=len(new)))
+        changes.append(_change(unit, before / len(old), after / len(new)))
     changes.sort()
     return percentile(changes, 2.5), percentile(changes, 97.5)

@@ -21,8 +21,12 @@ from paceline_loadtest.report.gains import (
     speedup_of,
     with_saving,
 )
+from paceline_loadtest.report.quantiles import Quantiles, speed
 from paceline_loadtest.report.results import Results, TargetRun
-from paceline_loadtest.report.timings import Quantiles, e2e, gaps, speed, tpot, ttft
+from paceline_loadtest.statistics import statistics
+
+_A_WAIT_S = 0.001
+"""Less than this is the client's own way from one thing to the next, and no wait for a slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,9 @@ class Figures:
     speed: Quantiles | None
     """Of one stream while it was served, one over TPOT."""
     throughput: float | None
-    """Output tokens of all streams over the run's length."""
+    """Output tokens a second of all streams, while as many loops ran as ever did."""
     slot_waits: Quantiles | None
+    """Of the requests that had to wait for a client slot."""
     told_waits: Quantiles | None
     """Of the requests that were told to wait (429, 503)."""
     money: Money | None
@@ -66,11 +71,6 @@ class Figures:
     def error_rate(self) -> float:
         """Failed requests of all, 0 to 1."""
         return self.failed / self.requests if self.requests else 0.0
-
-    @property
-    def name(self) -> str:
-        """The target's label, with its load where several were tried."""
-        return self.run.label
 
 
 def figures(results: Results) -> list[Figures]:
@@ -94,45 +94,34 @@ def _figures(run: TargetRun, base: TargetRun) -> Figures:
     calls = list(run.calls())
     done = loops_done(run)
     parts = [found for found in map(breakdown, done) if found is not None]
-    first = Quantiles.of(t for t in map(ttft, calls) if t is not None)
-    each = [t for t in map(tpot, calls) if t is not None]
-    output = sum(call.output_tokens or 0 for call in calls if call.ok)
+    measured = statistics(run.loops)
     money = money_of(run, done)
     speedup = None
     if base is not run:
         speedup = speedup_of(run, base)
         money = with_saving(money, run, base)
-    waits = (c.slot_at - c.scheduled_at for c in calls if c.slot_at is not None)
+    waits = () if measured.slot_wait is None else measured.slot_wait.ordered
     return Figures(
         run=run,
-        requests=len(calls),
+        requests=measured.calls,
         errors=dict(Counter(error_kind(c) for c in calls if not c.ok).most_common()),
         retries=sum(call.retries for call in calls),
         finished=len(done),
         stopped=dict(Counter(_why(loop) for loop in run.loops if _why(loop)).most_common()),
-        task=Quantiles.of(loop.seconds or 0.0 for loop in done),
+        task=Quantiles.of_spread(measured.task),
         parts=mean(parts) if parts else None,
-        ttft=first,
-        tpot=Quantiles.of(each),
-        gap=Quantiles.of(gap for call in calls for gap in gaps(call)),
-        e2e=Quantiles.of(t for t in map(e2e, calls) if t is not None),
-        speed=speed(each),
-        throughput=_throughput(run, output),
-        slot_waits=Quantiles.of(wait for wait in waits if wait > 0.0),
-        told_waits=Quantiles.of(call.waited_s for call in calls if call.waited_s > 0.0),
+        ttft=Quantiles.of_spread(measured.ttft),
+        tpot=Quantiles.of_spread(measured.tpot),
+        gap=Quantiles.of_spread(measured.itl),
+        e2e=Quantiles.of_spread(measured.e2e),
+        speed=None if measured.tpot is None else speed(measured.tpot.ordered),
+        throughput=measured.steady_tok_s,
+        slot_waits=Quantiles.of(wait for wait in waits if wait > _A_WAIT_S),
+        told_waits=Quantiles.of_spread(measured.told_to_wait),
         money=money,
         prediction=prediction_of(run, done),
         speedup=speedup,
     )
-
-
-def _throughput(run: TargetRun, tokens: int) -> float | None:
-    seconds = run.seconds
-    if seconds is None:
-        ends = [loop.ended_at for loop in run.loops if loop.ended_at is not None]
-        starts = [loop.started_at for loop in run.loops]
-        seconds = max(ends) - min(starts) if ends else None
-    return tokens / seconds if seconds else None
 
 
 def error_kind(call: Call) -> str:

@@ -10,7 +10,7 @@ from math import fsum
 
 from paceline_loadtest.model import LoopRun, ToolSpan
 from paceline_loadtest.report.results import TargetRun, calls_of
-from paceline_loadtest.report.timings import speed, tpot
+from paceline_loadtest.statistics import Spread, tpot
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ def money_of(run: TargetRun, done: Sequence[LoopRun]) -> Money | None:
 
 def pairs_of(run: TargetRun, base: TargetRun) -> list[tuple[LoopRun, LoopRun]]:
     """The loops that ended on both, by id, as (this, base)."""
-    known = _by_id(loops_done(base))
-    return [(loop, known[key]) for key, loop in _by_id(loops_done(run)).items() if key in known]
+    known = by_id(loops_done(base))
+    return [(loop, known[key]) for key, loop in by_id(loops_done(run)).items() if key in known]
 
 
 def speedup_of(run: TargetRun, base: TargetRun) -> Speedup | None:
@@ -124,8 +124,8 @@ def speedup_of(run: TargetRun, base: TargetRun) -> Speedup | None:
     if not pairs or base_s <= 0 or run_s <= 0:
         return None
     left_s = fsum(floor_s(other) for _, other in pairs)
-    rates = [speed([t for t in map(tpot, r.calls()) if t is not None]) for r in (run, base)]
-    tokens = rates[0].p50 / rates[1].p50 if rates[0] and rates[1] else None
+    each = [Spread.of(map(tpot, held.calls())) for held in (base, run)]
+    tokens = each[0].percentile(50.0) / each[1].percentile(50.0) if each[0] and each[1] else None
     return Speedup(
         base=base.label,
         task=base_s / run_s,
@@ -163,12 +163,12 @@ def prediction_of(run: TargetRun, done: Sequence[LoopRun]) -> Prediction | None:
 
 def predicted_pairs(run: TargetRun, done: Sequence[LoopRun]) -> list[tuple[LoopRun, LoopRun]]:
     """Those of the loops that were predicted, as (predicted, measured)."""
-    known = _by_id([loop for loop in run.predicted if loop.seconds is not None])
-    pairs = [(known.get(key) or known.get((key[0], 0)), loop) for key, loop in _by_id(done).items()]
+    known = by_id([loop for loop in run.predicted if loop.seconds is not None])
+    pairs = [(known.get(key) or known.get((key[0], 0)), loop) for key, loop in by_id(done).items()]
     return [(p, d) for p, d in pairs if p is not None]
 
 
-def _by_id(loops: Sequence[LoopRun]) -> dict[tuple[str, int], LoopRun]:
+def by_id(loops: Sequence[LoopRun]) -> dict[tuple[str, int], LoopRun]:
     """By id, and the how-manieth of that id it is."""
     found: dict[tuple[str, int], LoopRun] = {}
     seen: Counter[str] = Counter()

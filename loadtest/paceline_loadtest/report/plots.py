@@ -5,7 +5,7 @@ Each comes with the numbers that are in it, as a table for those who would rathe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from paceline.core.percentile import percentile
@@ -13,7 +13,7 @@ from paceline.simulation.chart import GREY, Chart, Line, Note
 from paceline_loadtest.model import Call
 from paceline_loadtest.report.figures import Figures
 from paceline_loadtest.report.gains import loops_done, predicted_pairs
-from paceline_loadtest.report.timings import Quantiles, gaps, tpot, ttft
+from paceline_loadtest.report.quantiles import Quantiles
 from paceline_loadtest.report.words import (
     NONE,
     dollars,
@@ -25,6 +25,7 @@ from paceline_loadtest.report.words import (
     signed_percent,
     times,
 )
+from paceline_loadtest.statistics import gaps, tpot, ttft
 
 _STEPS = 200
 _MOST_POINTS = 300
@@ -42,7 +43,7 @@ class Plot:
 
 def distributions(found: Sequence[Figures]) -> list[Plot]:
     """How TTFT, TPOT and the gaps between chunks are spread."""
-    kinds: tuple[tuple[str, str, str, Callable[[Call], Sequence[float]]], ...] = (
+    kinds: tuple[tuple[str, str, str, Callable[[Call], Iterable[float]]], ...] = (
         ("Time to first token (TTFT)", "TTFT (ms)", "requests", _single(ttft)),
         ("Time per output token (TPOT)", "TPOT (ms)", "requests", _single(tpot)),
         ("Gaps between chunks (gap ITL)", "gap between two chunks (ms)", "gaps", gaps),
@@ -51,7 +52,8 @@ def distributions(found: Sequence[Figures]) -> list[Plot]:
     for title, x_label, counted, measure in kinds:
         lines, rows = [], [["", counted, "mean", "p50", "p90", "p99", "most"]]
         for i, one in enumerate(found):
-            values = sorted(v * 1e3 for call in one.run.calls() for v in measure(call))
+            calls = (call for call in one.run.calls() if call.ok)
+            values = sorted(v * 1e3 for call in calls for v in measure(call))
             # A logarithmic axis has no place for 0.
             values = [v for v in values if v > 0.0]
             whole = Quantiles.of(v / 1e3 for v in values)
@@ -234,8 +236,8 @@ def predictions(found: Sequence[Figures]) -> Plot | None:
     return Plot(chart, "A point a loop; on the line the prediction was right.", rows)
 
 
-def _single(measure: Callable[[Call], float | None]) -> Callable[[Call], Sequence[float]]:
-    def found(call: Call) -> Sequence[float]:
+def _single(measure: Callable[[Call], float | None]) -> Callable[[Call], Iterable[float]]:
+    def found(call: Call) -> Iterable[float]:
         value = measure(call)
         return () if value is None else (value,)
 

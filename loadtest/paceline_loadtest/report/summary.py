@@ -8,8 +8,8 @@ from typing import Any
 from paceline.core.pricing import NOT_PUBLISHED, plain
 from paceline_loadtest.report.breakdown import Breakdown
 from paceline_loadtest.report.figures import Figures, figures
+from paceline_loadtest.report.quantiles import Quantiles
 from paceline_loadtest.report.results import Results, document
-from paceline_loadtest.report.timings import Quantiles
 from paceline_loadtest.report.words import sentence
 
 

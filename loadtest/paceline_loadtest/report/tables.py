@@ -9,7 +9,7 @@ from functools import partial
 from paceline_loadtest.report.breakdown import NAMES, Part
 from paceline_loadtest.report.compare import Comparison, Difference
 from paceline_loadtest.report.figures import Figures
-from paceline_loadtest.report.timings import Quantiles
+from paceline_loadtest.report.quantiles import Quantiles
 from paceline_loadtest.report.words import (
     NONE,
     dollars,
@@ -52,10 +52,10 @@ def rows(found: Sequence[Figures]) -> list[Row]:
     row("task, p50 / p90 / p99", lambda f: _three(f.task, seconds))
     for part in shown_parts(found):
         row(f"  {NAMES[part]}", partial(_part, part))
-    row("TTFT", lambda f: _three(f.ttft, milliseconds))
-    row("TPOT", lambda f: _three(f.tpot, milliseconds))
-    row("gap ITL, between chunks", lambda f: _three(f.gap, milliseconds))
-    row("E2E of a request", lambda f: _three(f.e2e, seconds))
+    row("TTFT, successes only", lambda f: _three(f.ttft, milliseconds))
+    row("TPOT, successes only", lambda f: _three(f.tpot, milliseconds))
+    row("gap ITL, successes only", lambda f: _three(f.gap, milliseconds))
+    row("E2E of a request, successes only", lambda f: _three(f.e2e, seconds))
     row("tok/s of a stream", lambda f: _three(f.speed, rate))
     row("tok/s in all", lambda f: rate(f.throughput) if f.throughput else None)
     row("cost per task", lambda f: dollars(f.money.task_usd if f.money else None))
@@ -134,14 +134,14 @@ def _call_cost(found: Figures) -> str | None:
 
 
 def comparison_rows(comparison: Comparison) -> list[list[str]]:
-    """A row a difference: target, metric, before, after, change, interval, loops, the word."""
+    """A row a difference, as `COMPARISON_HEADS` says."""
     return [
         [
             one.target,
             one.metric,
             _value(one, one.before),
             _value(one, one.after),
-            signed_percent(one.change),
+            _change(one, one.change),
             _interval(one),
             f"{one.loops:,}{' pairs' if one.paired else ''}",
             one.word,
@@ -151,10 +151,17 @@ def comparison_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _value(one: Difference, value: float) -> str:
+    if one.unit == "share":
+        return percent(value)
     return dollars(Decimal(repr(value))) if one.unit == "US$" else seconds(value)
+
+
+def _change(one: Difference, change: float) -> str:
+    said = signed_percent(change)
+    return said.replace("%", " points") if one.unit == "share" else said
 
 
 def _interval(one: Difference) -> str:
     if one.low is None or one.high is None:
         return NONE
-    return f"{signed_percent(one.low)} to {signed_percent(one.high)}"
+    return f"{_change(one, one.low)} to {_change(one, one.high)}"
