@@ -24,6 +24,7 @@ from paceline.http.front import Front
 from paceline.http.respond import public_headers
 from paceline.runtime.caller import NOBODY, Caller, key_id
 from paceline.runtime.keys import Keys
+from tests.http.broken import create, receive
 from tests.live import CHAT, Server, chat, wait_until
 
 MESSAGES = "/v1/messages"
@@ -161,9 +162,8 @@ def test_a_websocket_is_refused_at_its_upgrade(keyed: Server) -> None:
         error = json.loads(response.body or b"")["error"]
         assert error["type"] == "invalid_request_error"
     with connect(url, proxy=None, additional_headers=bearer(TEAM)) as connection:
-        frame = {"type": "response.create", "model": "instant", "input": "x"}
-        connection.send(json.dumps(frame))
-        assert json.loads(connection.recv())["type"] == "response.created"
+        create(connection, model="instant", max_output_tokens=1)
+        assert receive(connection)[-1]["type"].startswith("response.")
 
 
 def test_a_page_may_ask_whether_it_may_and_read_the_answer(keyed: Server) -> None:
