@@ -73,7 +73,7 @@ class Point:
         return Pace(self.rate, ttft, self.max_tokens)
 
 
-def _cpu_seconds(pid: int) -> tuple[float, float]:
+def cpu_seconds(pid: int) -> tuple[float, float]:
     """CPU seconds so far of all cores this process may use, and of ``pid`` and our children."""
     hertz = os.sysconf("SC_CLK_TCK")
     cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
@@ -102,9 +102,9 @@ def run_client(point: Point, server: Running, cpu: int, streams: int | None = No
         command += ["--target", f"{point.rate:g}", "--timeout", f"{timeout_s:g}"]
     if point.ttft_ms is not None:
         command += ["--header", f"{TTFT_HEADER}: {point.ttft_ms:g}"]
-    began, before = time.monotonic(), _cpu_seconds(server.pid)
+    began, before = time.monotonic(), cpu_seconds(server.pid)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    elapsed, after = time.monotonic() - began, _cpu_seconds(server.pid)
+    elapsed, after = time.monotonic() - began, cpu_seconds(server.pid)
     if done.returncode != 0:
         raise RuntimeError(f"client: {done.stderr.strip()}")
     raw: dict[str, float | str | None] = json.loads(done.stdout)
