@@ -49,6 +49,7 @@ COMMANDS = {
     "paceline.race.command": {"paceline.cli"},
     "paceline.race.own_server": {"paceline.cli"},
     "paceline_loadtest.command": {"paceline.cli"},
+    "paceline_loadtest.own": {"paceline.race.own_server"},
 }
 STANDARD_LIBRARY_ONLY = {"paceline.core", "paceline.client"}
 PURE = {"paceline.core", "paceline.wire"}

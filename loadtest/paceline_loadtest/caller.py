@@ -58,6 +58,10 @@ class Caller(Protocol):
         """
         ...
 
+    async def warm(self, count: int) -> None:
+        """Open so many connections ahead, where the client does that; nothing raises."""
+        ...
+
     async def end_thread(self, thread: str) -> None:
         """An agent has ended: what was kept for it may go."""
         ...

@@ -17,7 +17,7 @@ from typing import Any
 
 from paceline.core.rng import hash64
 from paceline_loadtest.caller import Ask, Reply, ToolCall
-from paceline_loadtest.model import Dialect, Loop, Target, Turn
+from paceline_loadtest.model import Dialect, Loop, Target
 from paceline_loadtest.prompts import (
     CALL_ARGUMENTS,
     CALL_NAME,
@@ -68,13 +68,19 @@ class Conversation:
             else:
                 self._add(part, ())
 
+    @property
+    def most_tokens(self) -> int:
+        """The most that this turn's answer may come to."""
+        turn = self._loop.turns[self.turn]
+        return turn.reasoning_tokens + turn.output_tokens
+
     def ask(self) -> Ask:
         """The request of this turn."""
         turn = self._loop.turns[self.turn]
-        body = self._body(turn)
+        body = self._body(self.most_tokens)
         if self._target.paceline:
             body["paceline"] = {
-                "output_tokens": turn.reasoning_tokens + turn.output_tokens,
+                "output_tokens": self.most_tokens,
                 "reasoning_tokens": turn.reasoning_tokens,
                 "seed": hash64(self._loop.seed, self.turn) >> 33,
             }
@@ -109,10 +115,9 @@ class Conversation:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _body(self, turn: Turn) -> dict[str, Any]:
+    def _body(self, most: int) -> dict[str, Any]:
         target = self._target
         body: dict[str, Any] = {"model": target.model}
-        most = turn.reasoning_tokens + turn.output_tokens
         if self._dialect == "messages":
             body |= {"messages": _cached(self._history), "max_tokens": max(most, 1)}
             if self._system:

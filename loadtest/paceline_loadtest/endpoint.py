@@ -49,6 +49,8 @@ def read_headers(call: Call, headers: Mapping[str, str]) -> None:
     call.request_id = headers.get("x-request-id") or headers.get("request-id") or call.request_id
     server = call.server
     server.profile = headers.get("x-paceline-profile", server.profile)
+    server.cost_usd = headers.get("x-paceline-cost-usd", server.cost_usd)
+    server.credits = headers.get("x-paceline-credits", server.credits)
     parts = {
         name: float(ms) / 1e3 for name, ms in _TIMING.findall(headers.get("server-timing", ""))
     }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any, Literal
 
@@ -75,6 +76,7 @@ class Part:
     call_id: str = ""
 
 
+@lru_cache(maxsize=512)
 def words(tokens: int, key: int) -> str:
     """A text of so many tokens; another key gives another text, a longer one begins the same."""
     return " ".join(Random(key).choices(_WORDS, k=tokens))

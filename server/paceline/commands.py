@@ -9,6 +9,7 @@ from paceline.economics_command import economics
 from paceline.fit.fit_command import fit
 from paceline.race.command import race
 from paceline.record_command import record
+from paceline_loadtest.command import app as loadtest
 
 
 def register() -> None:
@@ -19,5 +20,6 @@ def register() -> None:
     app.command()(race)
     app.command()(record)
     app.add_typer(keys_command.app, name="keys")
+    app.add_typer(loadtest, name="loadtest")
     app.add_typer(profiles_command.app, name="profiles")
     app.add_typer(simulate_command.app, name="simulate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from time import perf_counter
 
 import orjson
@@ -46,8 +47,10 @@ class LeanClient:
         self._heads: dict[Dialect, bytes] = {}
 
     async def warm(self, count: int) -> None:
-        """Open so many connections ahead. Raises ConnectError."""
-        await self._pool.warm(count)
+        """See `Caller`."""
+        # Whoever calls is told that the server can't be reached.
+        with suppress(ConnectError):
+            await self._pool.warm(count)
 
     async def call(self, ask: Ask, call: Call) -> Reply:
         """See `Caller`."""

@@ -45,9 +45,13 @@ class Pool:
 
     async def warm(self, count: int) -> None:
         """Open connections ahead of their use, so that `count` are idle. Raises ConnectError."""
-        missing = count - len(self._idle)
-        for connection in await asyncio.gather(*(self._connect() for _ in range(missing))):
-            self._idle.append(connection)
+        made = await asyncio.gather(
+            *(self._connect() for _ in range(count - len(self._idle))), return_exceptions=True
+        )
+        self._idle += [connection for connection in made if isinstance(connection, Connection)]
+        failed = next((error for error in made if isinstance(error, BaseException)), None)
+        if failed is not None:
+            raise failed
 
     async def close(self) -> None:
         """Close every connection."""

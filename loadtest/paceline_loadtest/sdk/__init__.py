@@ -6,6 +6,6 @@ Paceline's extra `loadtest`; importing this package without them raises ImportEr
 
 from __future__ import annotations
 
-from paceline_loadtest.sdk.client import SdkClient, sdk_versions
+from paceline_loadtest.sdk.client import SdkClient
 
-__all__ = ["SdkClient", "sdk_versions"]
+__all__ = ["SdkClient"]

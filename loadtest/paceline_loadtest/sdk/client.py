@@ -29,11 +29,6 @@ _NO_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 """A cap would queue calls where nobody sees it."""
 
 
-def sdk_versions() -> dict[str, str]:
-    """The SDKs by name, and their versions."""
-    return {"openai": openai.__version__, "anthropic": anthropic.__version__}
-
-
 class SdkClient:
     """A client of one server. See `Caller`.
 
