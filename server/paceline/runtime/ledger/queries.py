@@ -132,6 +132,11 @@ class Sums:
     credits: int = 0
     credits_unknown: int = 0
 
+    @property
+    def tokens(self) -> int:
+        """Of all kinds."""
+        return self.prompt_tokens + self.completion_tokens
+
     @classmethod
     def of(cls, row: Sequence[int]) -> Sums:
         """From a row of the schema's sums."""
