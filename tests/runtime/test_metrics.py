@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from paceline.core.ledger import Amount
 from paceline.runtime import buckets
 from paceline.runtime.buckets import Histogram, one_two_five
 from paceline.runtime.exposition import CONTENT_TYPE, Exposition, merge
@@ -107,6 +108,14 @@ def test_the_format_is_what_prometheus_reads() -> None:
         "paceline_generation_tokens",
         "paceline_streams_aborted",
         "paceline_requests",
+        "paceline_cost_usd",
+        "paceline_credits",
+        "paceline_unpriced_requests",
+        "paceline_holds",
+        "paceline_held_usd",
+        "paceline_held_credits",
+        "paceline_ledger_wait_seconds",
+        "paceline_refusals",
     }
     assert "process_cpu_seconds" in families
 
@@ -347,3 +356,34 @@ def test_gaps_are_tokens_less_streams(flushes: list[tuple[int, float]]) -> None:
     assert found.gaps.count == total - 1
     assert found.gaps.sum == pytest.approx(sum(gap for _, gap in flushes[1:]))
     assert found.lags.count == len(flushes)
+
+
+class _Ill:
+    healthy = False
+    lost_writes = 3
+
+
+def test_money_is_exact_to_the_last_digit() -> None:
+    metrics = Metrics()
+    found = metrics.profile("sol", "priority", 100)
+    found.held(Amount(2 * 10**12, 5))
+    found.held(Amount(None, 7))
+    found.let_go(Amount(None, 7))
+    found.settled(Amount(123_456_789_012_345_678, 1))
+    found.settled(Amount(1, None))
+    found.settled(Amount(None, None))
+    metrics.refused("insufficient_quota")
+    metrics.ledger = _Ill()
+    text = Exposition(metrics).render()[0].decode()
+    labels = '{engine="0",profile="sol",tier="priority"}'
+    assert f"paceline_cost_usd_total{labels} 123456.789012345679\n" in text
+    assert f"paceline_credits_total{labels} 0.000000000001\n" in text
+    assert f"paceline_holds{labels} 1\n" in text
+    assert f"paceline_held_usd{labels} 2\n" in text
+    assert f"paceline_held_credits{labels} 0.000000000005\n" in text
+    both = {"profile": "sol", "tier": "priority"}
+    assert value(metrics, "paceline_unpriced_requests_total", **both, unit="usd") == 1
+    assert value(metrics, "paceline_unpriced_requests_total", **both, unit="credits") == 2
+    assert value(metrics, "paceline_refusals_total", reason="insufficient_quota") == 1
+    assert value(metrics, "paceline_ledger_healthy") == 0
+    assert value(metrics, "paceline_ledger_lost_writes_total") == 3

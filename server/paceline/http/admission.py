@@ -114,8 +114,7 @@ class Entrance:
             service,
             model=request.model,
             stream=request.stream,
-            used_tokens=used,
-            most_tokens=most,
+            tokens=(used, most),
             most=service.sale.most(plan.prompt_tokens, most - plan.prompt_tokens),
             claimed=claimed,
         )
@@ -126,24 +125,23 @@ class Entrance:
         *,
         model: str,
         stream: bool,
-        used_tokens: int,
-        most_tokens: int,
         most: Amount,
-        limited: bool = True,
+        tokens: tuple[int, int] | None = None,
         claimed: Claim | None = None,
     ) -> Admitted:
-        """Have a request admitted that will use so many tokens, and could use or cost the most.
+        """Have a request admitted that can cost the most.
 
-        Raises ApiError.
+        `tokens` are those that it will use and the most that it might; None for what no rate
+        limit counts. Raises ApiError.
         """
         engine, caller = self.engine, self.caller
         profile, tier = service.profile, service.served
         account: Account | None = None
-        if limited:
+        if tokens is not None:
             now_ns = engine.clock.now_ns()
             account = engine.limits.account(caller, profile.name, tier, now_ns)
             # First without taking anything: who has to wait need not be held for.
-            self._check(account, most_tokens, model)
+            self._check(account, tokens[1], model)
         terms = caller.terms
         hold = Hold(
             self.answer_id,
@@ -166,14 +164,14 @@ class Entrance:
             raise shortage_error(
                 shortage, caller, api=self.api, now_us=hold.created_us, headers=made
             )
-        if account is not None:
+        if account is not None and tokens is not None:
             try:
                 # Others may have come in meanwhile.
-                self._check(account, most_tokens, model)
+                self._check(account, tokens[1], model)
             except ApiError:
                 engine.ledger.release(hold)
                 raise
-            account.take(used_tokens, engine.clock.now_ns())
+            account.take(tokens[0], engine.clock.now_ns())
         admitted = Admitted(
             engine.ledger,
             hold,

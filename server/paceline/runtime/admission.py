@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from paceline.core.ledger import (
     FREE,
@@ -156,9 +157,15 @@ class Admitted:
         cost = FREE if state == "failed" else self.price(usage)
         self._counters.settled(cost)
         ended_us = time.time_ns() // 1000
+        if then is not None:
+            then = partial(self._safe, time.perf_counter(), then)
         entry = Entry(self.hold, state, ended_us, usage, cost, finish_reason, times)
         self._ledger.settle(entry, then)
         return cost
+
+    def _safe(self, settled_s: float, then: Callable[[], None]) -> None:
+        self._counters.ledger_wait.observe(time.perf_counter() - settled_s)
+        then()
 
     def release(self) -> None:
         """It was refused after all, or nobody is there for its answer: no entry. Idempotent."""

@@ -40,6 +40,9 @@ LAG_S = (
 )  # fmt: skip
 """Bounds for how late a write left."""
 
+LEDGER_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+"""Bounds for the wait for a ledger's commit."""
+
 GAP_S = tuple(sorted({*TOKEN_S, *FINE_TOKEN_S}))
 """What gaps are counted in: both token histograms can be read off it exactly."""
 

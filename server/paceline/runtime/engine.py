@@ -99,6 +99,7 @@ class LiveEngine:
         self.keys = Keys(settings.keys_file, [key.get_secret_value() for key in settings.api_key])
         self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams, settings.rpd)
         self.ledger: Ledger = NoLedger() if ledger is None else ledger
+        self.metrics.ledger = self.ledger
         self.tiers = self._tiers()
         self.draining = False
         self._logprobs = LogprobSource(self.tokenizer, ring)

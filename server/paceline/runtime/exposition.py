@@ -16,9 +16,10 @@ from itertools import accumulate
 
 from prometheus_client import ProcessCollector
 
+from paceline.core.money import digits
 from paceline.runtime import buckets
 from paceline.runtime.buckets import Histogram
-from paceline.runtime.metrics import VLLM_REASONS, Load, Metrics, ProfileMetrics
+from paceline.runtime.metrics import VLLM_REASONS, LedgerHealth, Load, Metrics, ProfileMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -60,6 +61,35 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[ProfileMetrics], Histogram]], ...] 
     ("vllm:request_generation_tokens", "Tokens a request generated.", lambda m: m.output_tokens),
     ("vllm:request_params_max_tokens", "The max_tokens of a request.", lambda m: m.max_tokens),
     ("vllm:request_params_n", "The n of a request.", lambda m: m.n),
+)
+
+
+_MONEY: tuple[tuple[str, str, str, Callable[[ProfileMetrics], str]], ...] = (
+    (
+        "paceline_cost_usd_total",
+        "counter",
+        "US dollars that ended requests cost.",
+        lambda m: digits(m.cost_usd),
+    ),
+    (
+        "paceline_credits_total",
+        "counter",
+        "Codex credits that ended requests cost.",
+        lambda m: digits(m.cost_credits),
+    ),
+    ("paceline_holds", "gauge", "Requests let in and not yet billed.", lambda m: str(m.holds)),
+    (
+        "paceline_held_usd",
+        "gauge",
+        "The most US dollars that those can cost.",
+        lambda m: digits(m.held_usd),
+    ),
+    (
+        "paceline_held_credits",
+        "gauge",
+        "The most Codex credits that those can cost.",
+        lambda m: digits(m.held_credits),
+    ),
 )
 
 
@@ -146,11 +176,41 @@ class Exposition:
         for labels, found in profiles:
             for cause, count in found.aborted_by.items():
                 lines.append(f"{name}{self._labels({**labels, 'cause': cause})} {count}")
+        for name, kind, text, amount in _MONEY:
+            _head(lines, name, kind, text)
+            lines += [f"{name}{self._labels(la)} {amount(m)}" for la, m in profiles]
+        name = "paceline_unpriced_requests_total"
+        _head(lines, name, "counter", "Ended requests without a published rate, by unit.")
+        for labels, found in profiles:
+            for unit, count in found.unpriced.items():
+                lines.append(f"{name}{self._labels({**labels, 'unit': unit})} {count}")
+        self._ledger(lines)
         name = "paceline_requests_total"
         _head(lines, name, "counter", "HTTP requests answered.")
         for (endpoint, status), count in self._metrics.requests.items():
             labels = {"endpoint": endpoint, "status": status}
             lines.append(f"{name}{self._labels(labels)} {count}")
+
+    def _ledger(self, lines: list[str]) -> None:
+        """How the ledger is, and who wasn't let in."""
+        metrics = self._metrics
+        labels = self._labels({})
+        name = "paceline_ledger_wait_seconds"
+        _head(lines, name, "histogram", "How long an answer's end waited for its entry.")
+        waits = [found.ledger_wait for found in metrics.profiles.values()]
+        _histogram(lines, name, labels, waits or [Histogram(buckets.LEDGER_S)])
+        ledger = metrics.ledger
+        if isinstance(ledger, LedgerHealth):
+            name = "paceline_ledger_healthy"
+            _head(lines, name, "gauge", "Whether the ledger's last write met no error.")
+            lines.append(f"{name}{labels} {int(ledger.healthy)}")
+            name = "paceline_ledger_lost_writes_total"
+            _head(lines, name, "counter", "Holds and entries that could not be written.")
+            lines.append(f"{name}{labels} {ledger.lost_writes}")
+        name = "paceline_refusals_total"
+        _head(lines, name, "counter", "Requests for tokens that were refused, by reason.")
+        for reason, count in metrics.refusals.items():
+            lines.append(f"{name}{self._labels({'reason': reason})} {count}")
 
 
 def _escape(value: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from paceline.core.ledger import Amount
 from paceline.runtime import buckets
@@ -44,6 +44,21 @@ class Load:
     preemptions: int = 0
 
 
+@runtime_checkable
+class LedgerHealth(Protocol):
+    """What is asked of a ledger at each scrape, where it can tell."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether its last write met no error."""
+        ...
+
+    @property
+    def lost_writes(self) -> int:
+        """Entries and holds that were given up."""
+        ...
+
+
 class ProfileMetrics:
     """The counters of one profile and tier.
 
@@ -66,6 +81,7 @@ class ProfileMetrics:
         "held_usd",
         "holds",
         "inference",
+        "ledger_wait",
         "max_tokens",
         "n",
         "output_tokens",
@@ -105,6 +121,8 @@ class ProfileMetrics:
         """What was settled, in 1e-12 dollars or credits."""
         self.unpriced = {"usd": 0, "credits": 0}
         """Requests settled without a published rate, by unit."""
+        self.ledger_wait = Histogram(buckets.LEDGER_S)
+        """How long an answer's end waited for its entry to be safe."""
         self.holds = self.held_usd = self.held_credits = 0
 
     def held(self, most: Amount) -> None:
@@ -239,6 +257,8 @@ class Metrics:
         self.deployments: dict[str, Deployment] = {}
         self.requests: dict[tuple[str, str], int] = {}
         """Answered HTTP requests by endpoint and status."""
+        self.ledger: object = None
+        """The ledger, for its health."""
         self.refusals: dict[str, int] = {}
         """Requests that were let in by nobody, by reason."""
         self._model_len: dict[str, int] = {}
