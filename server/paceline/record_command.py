@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -85,10 +86,10 @@ class _Server(uvicorn.Server):
         self._recorder = recorder
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]  # sockets are only handed on
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and remember the loop for the signal's sake."""
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)  # type: ignore[arg-type]  # as above
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop."""
