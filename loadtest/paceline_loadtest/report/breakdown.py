@@ -197,7 +197,8 @@ def _answer(call: Call, cut: _Cutter, last: int) -> Iterator[Span]:
         yield from cut.until("network", max(cut.at, begun - inside))
         yield from cut.until("queue", min(begun, cut.at + ns(server.queue_s or 0.0)))
         yield from cut.until("prefill", begun)
-        visible = max(visible, begun + _unseen_reasoning(call, first - begun))
+        if begun < first:
+            visible = begun + _unseen_reasoning(call, first - begun)
     yield from cut.until("reasoning", visible)
     yield from cut.until("output", last)
 
@@ -221,7 +222,7 @@ def _decode_start(call: Call, sent: int, first: int) -> int:
 
 def _unseen_reasoning(call: Call, decoded: int) -> int:
     """Of the decoding before the first content, what was reasoning (ns)."""
-    if decoded <= 0 or not call.reasoning_tokens:
+    if not call.reasoning_tokens:
         return 0
     if call.last_at is not None and call.last_at != call.first_at:
         return decoded

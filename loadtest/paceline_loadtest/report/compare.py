@@ -15,6 +15,7 @@ from paceline_loadtest.report.results import Results, TargetRun, calls_of
 from paceline_loadtest.statistics import e2e, tpot, ttft
 
 METHOD = "95 % bootstrap interval of the mean over loops"
+SAME = "the same"
 _RESAMPLES, _LEAST_RESAMPLES = 2000, 200
 _MOST_DRAWS = 1_000_000
 _LEAST_LOOPS = 4
@@ -97,7 +98,7 @@ METRICS = (
     Metric("task time", "s", lambda run: run.seconds, "faster", "slower"),
     Metric("TTFT, a loop's mean", "s", _mean_of(ttft), "faster", "slower"),
     Metric("TPOT, a loop's mean", "s", _mean_of(tpot), "faster", "slower"),
-    Metric("E2E of a request, a loop's mean", "s", _mean_of(e2e), "faster", "slower"),
+    Metric("E2E, a loop's mean", "s", _mean_of(e2e), "faster", "slower"),
     Metric("cost per task", "US$", _cost, "cheaper", "dearer"),
 )
 
@@ -166,7 +167,7 @@ def _difference(
         low, high = _interval(old, new, metric.unit, f"{target} {metric.name}", paired=paired)
     change = _change(metric.unit, before, after)
     if before == after:
-        word = "the same"
+        word = SAME
     elif low is None or high is None:
         word = "too few loops to say"
     elif low <= 0 <= high:

@@ -166,7 +166,7 @@ def from_json(text: str | bytes) -> Results:
     """Read a document back. Raises ResultsError for what isn't one, naming the place."""
     try:
         whole = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultsError(f"not JSON: {error}") from None
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise ResultsError(f"not the results of a load test: no format {FORMAT!r}")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 
 from paceline_loadtest.report.breakdown import NAMES, Part
-from paceline_loadtest.report.compare import Comparison, Difference
+from paceline_loadtest.report.compare import SAME, Comparison, Difference
 from paceline_loadtest.report.figures import Figures
 from paceline_loadtest.report.quantiles import Quantiles
 from paceline_loadtest.report.words import (
@@ -162,6 +162,6 @@ def _change(one: Difference, change: float) -> str:
 
 
 def _interval(one: Difference) -> str:
-    if one.low is None or one.high is None:
+    if one.low is None or one.high is None or one.word == SAME:
         return NONE
     return f"{_change(one, one.low)} to {_change(one, one.high)}"
