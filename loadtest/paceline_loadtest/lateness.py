@@ -50,13 +50,13 @@ class OwnLateness:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Keep the heart beating, and the collector calm; on the running loop."""
-        heart = _Heart(self.heartbeat)
         before = gc.get_threshold()
         gc.collect()
         # What is there by now stays: no collection has to walk through it again. A full one of
         # many streams' objects would hold up the loop for longer than a token takes.
         gc.freeze()
         gc.set_threshold(20_000, 50, 1_000)
+        heart = _Heart(self.heartbeat)
         try:
             yield
         finally:

@@ -11,7 +11,7 @@ from paceline.race.own_server import ServerError
 from paceline.race.own_server import own_server as start
 from paceline_loadtest.errors import LoadTestError
 
-_LEDGER = "PACELINE_LEDGER_REQUESTS"
+_TIMING_REQUESTS = "PACELINE_TIMING_REQUESTS"
 _KEPT = "100000"
 """Requests whose times the server keeps: they are read when the run is over."""
 
@@ -22,8 +22,8 @@ def own_server(models: Sequence[str], profiles: Sequence[Path]) -> Iterator[str]
 
     Raises LoadTestError if it isn't ready in time.
     """
-    before = os.environ.get(_LEDGER)
-    os.environ.setdefault(_LEDGER, _KEPT)
+    before = os.environ.get(_TIMING_REQUESTS)
+    os.environ.setdefault(_TIMING_REQUESTS, _KEPT)
     try:
         started = start(models, profiles)
         url = started.__enter__()
@@ -31,7 +31,7 @@ def own_server(models: Sequence[str], profiles: Sequence[Path]) -> Iterator[str]
         raise LoadTestError(str(error)) from error
     finally:
         if before is None:
-            del os.environ[_LEDGER]
+            del os.environ[_TIMING_REQUESTS]
     try:
         yield url
     finally:
