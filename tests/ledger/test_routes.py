@@ -152,9 +152,9 @@ async def test_usage_by_openais_client() -> None:
         ]
         assert found == [
             ("gpt-sol, default", "a", 0.0416, 120, "tokens"),
+            ("gpt-sol, default", "b", 1, 120, "tokens"),
             ("gpt-sol, fast", "a", 1e-12, 120, "tokens"),
             ("wafer, default", "b", 0, 120, "tokens"),
-            ("gpt-sol, default", "b", 1, 120, "tokens"),
         ]
         next_: Any = await usage.costs(start_time=MIDNIGHT_S, page=costs.next_page)
         assert [bucket.start_time for bucket in next_.data] == [

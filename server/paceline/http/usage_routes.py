@@ -121,19 +121,19 @@ def usage_routes(ledger: Books | None, now_s: Callable[[], float] = time.time) -
         span = _span(asked, _COST_LIMITS, now_s())
         group_by = asked.choices("group_by", _COST_GROUPS) or ()
         line_items = asked.words("line_items")
+        by_item = line_items is not None or "line_item" in group_by
+        dimensions: list[Dimension] = ["billed_as", "model", "tier_served"] if by_item else []
+        if "api_key_id" in group_by:
+            dimensions.append("key_id")
         which = Filter(key_ids=visible_keys(request, asked.words("api_key_ids")))
         groups = list[Group]()
         if not _of_nobody(asked, "project_ids"):
             groups = await found(
                 books.buckets(
-                    span.width_s,
-                    span.first_s,
-                    span.page_end_s,
-                    which=which,
-                    group=("key_id", "billed_as", "model", "tier_served"),
+                    span.width_s, span.first_s, span.page_end_s, which=which, group=dimensions
                 )
             )
-        return _page(span, _costs(groups, group_by, line_items))
+        return _page(span, _costs(groups, dimensions, group_by, line_items))
 
     return router
 
@@ -201,35 +201,38 @@ def _usage(
 
 
 def _costs(
-    groups: Sequence[Group], group_by: Sequence[CostGroup], line_items: Sequence[str] | None
+    groups: Sequence[Group],
+    dimensions: Sequence[Dimension],
+    group_by: Sequence[CostGroup],
+    line_items: Sequence[str] | None,
 ) -> list[tuple[int, dict[str, Any]]]:
     """Results in order of time; a line item is a model, as it is billed, on a tier."""
-    sums: dict[tuple[int, str | None, str | None], Sums] = {}
-    for start_s, (key_id, billed_as, model, tier), each in groups:
-        item = f"{billed_as or model}, {tier}"
+    sums: dict[tuple[int, str, str], Sums] = {}
+    for start_s, values, each in groups:
+        of = dict(zip(dimensions, values, strict=True))
+        item = ""
+        if "model" in of:
+            item = f"{of['billed_as'] or of['model']}, {of['tier_served']}"
         if line_items is not None and item not in line_items:
             continue
-        place = (
-            start_s,
-            key_id if "api_key_id" in group_by else None,
-            item if "line_item" in group_by else None,
-        )
-        sums[place] = sums.get(place, Sums()) + each
+        place = (start_s, item if "line_item" in group_by else "", of.get("key_id", ""))
+        before = sums.get(place)
+        sums[place] = each if before is None else before + each
     return [
         (
             start_s,
             {
                 "object": "organization.costs.result",
                 "amount": {"value": number(each.usd), "currency": "usd"},
-                "line_item": line_item,
+                "line_item": item or None,
                 **_FIXED,
-                "api_key_id": key_id,
+                "api_key_id": key_id if "api_key_id" in group_by else None,
                 "api_source": "unlabeled" if "api_source" in group_by else None,
-                "quantity": None if line_item is None else each.tokens,
-                "quantity_unit": None if line_item is None else "tokens",
+                "quantity": each.tokens if item else None,
+                "quantity_unit": "tokens" if item else None,
             },
         )
-        for (start_s, key_id, line_item), each in sums.items()
+        for (start_s, item, key_id), each in sorted(sums.items(), key=lambda found: found[0])
     ]
 
 
