@@ -55,7 +55,7 @@ class Threshold:
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.name}{self.comparison}{self.limit:g}"
+        return f"{self.name}{self.comparison}{self.limit:.12g}"
 
     def value(self, statistics: Statistics) -> float | None:
         """What it is about, None where nothing was measured."""
