@@ -52,7 +52,7 @@ def record(
     server = _Server(recorder, host=host, port=port, log_level=log_level)
     listening = server.config.bind_socket()
     where = listening.getsockname()
-    typer.echo(f"recording {base} at http://{where[0]}:{where[1]}{base.path} into {out}")
+    server.ready = f"recording {base} at http://{where[0]}:{where[1]}{base.path} into {out}"
     server.run([listening])
 
 
@@ -85,11 +85,14 @@ class _Server(uvicorn.Server):
         )
         self._recorder = recorder
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.ready = ""
+        """What to say once connections are taken."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and remember the loop for the signal's sake."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        typer.echo(self.ready)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop."""

@@ -291,3 +291,10 @@ def test_the_real_client_gets_the_same_from_the_tape(tmp_path: Path) -> None:
         assert KEY not in rec.text()
     with serve(replay=str(tmp_path), replay_miss="error") as server:
         assert told(server.base_url) == live
+
+
+def test_keys_are_asked_for_here_too(tmp_path: Path) -> None:
+    out = keep(tmp_path, exchange((0, b"taped"), request=asked(BODY)))
+    with serve(replay=out, api_key=("sk-let-me-in",)) as server:
+        assert ask(server).status == 401
+        assert ask(server, Authorization="Bearer sk-let-me-in").body == b"taped"
