@@ -25,11 +25,13 @@ from paceline.http.embeddings import PATH as EMBEDDINGS
 from paceline.http.embeddings import Embeddings
 from paceline.http.front import Front, Handler
 from paceline.http.generate import Dialect, Generate
+from paceline.http.ledger_routes import ledger_routes
 from paceline.http.response_routes import COMPACT_PATH, compact_dialect, response_routes
 from paceline.http.responses import PATH as RESPONSES
 from paceline.http.responses import Keeper, Responses
 from paceline.http.routes import routes
 from paceline.http.stamped import Stamped
+from paceline.http.usage_routes import usage_routes
 from paceline.http.websocket import ResponseSocket
 from paceline.recording.replay import Replay
 from paceline.runtime.admission import NoLedger
@@ -151,7 +153,10 @@ class App:
             lifespan=self._lifespan,
         )
         errors.install(app)
+        books = self.ledger if isinstance(self.ledger, SqliteLedger) else None
         app.include_router(routes(self.engine))
+        app.include_router(usage_routes(books))
+        app.include_router(ledger_routes(books))
         app.include_router(response_routes(self.keeper))
         app.include_router(conversation_routes(self.keeper))
         for (method, path), handler in direct.items():
