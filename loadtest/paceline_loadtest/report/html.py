@@ -6,6 +6,7 @@ errors, names) is escaped where it is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -23,6 +24,9 @@ from paceline_loadtest.report.results import Results
 from paceline_loadtest.report.style import STYLE
 from paceline_loadtest.report.tables import COMPARISON_HEADS, comparison_rows, rows
 from paceline_loadtest.report.words import name_of, percent, seconds, shown_parts
+
+_NO_TEXT = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no document may hold; a server may have sent them in an error."""
 
 _CHART_WIDTH, _CHART_HEIGHT = 440, 330
 _WORDS = (
@@ -57,12 +61,13 @@ def html_report(results: Results, compared: Comparison | None = None) -> str:
         _section("Predicted and measured", [plots.predictions(shown)]),
         _glossary(),
     ]
-    return (
+    page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width,initial-scale=1"/>'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
+    return _NO_TEXT.sub("\ufffd", page)
 
 
 def one_each(found: Sequence[Figures]) -> list[Figures]:
@@ -85,12 +90,13 @@ def _table(found: Sequence[Figures]) -> str:
 
 
 def _where_time_went(shown: Sequence[Figures]) -> str:
-    bars = [Bar(one.run.label, one.parts) for one in shown if one.parts is not None]
+    with_time = [one for one in shown if one.parts is not None and one.parts.total]
+    bars = [Bar(one.run.label, one.parts) for one in with_time if one.parts is not None]
     if not bars:
         return ""
-    parts = shown_parts(shown)
+    parts = shown_parts(with_time)
     lines = [["", "task, mean", *(NAMES[part] for part in parts)]]
-    for one in shown:
+    for one in with_time:
         if one.parts is None:
             continue
         held = one.parts

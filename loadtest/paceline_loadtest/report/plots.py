@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from paceline.core.percentile import percentile
-from paceline.simulation.chart import GREY, Chart, Line, Note
+from paceline.simulation.chart import COLOURS, GREY, Chart, Line, Note
 from paceline_loadtest.model import Call
 from paceline_loadtest.report.figures import Figures
 from paceline_loadtest.report.gains import loops_done, predicted_pairs
@@ -60,7 +60,7 @@ def distributions(found: Sequence[Figures]) -> list[Plot]:
             name = name_of(one, found)
             if whole is None:
                 continue
-            lines.append(Line(name, ecdf(values), i))
+            lines.append(Line(name, ecdf(values), i, dashed=i >= COLOURS))
             cells = (whole.mean, whole.p50, whole.p90, whole.p99, whole.max)
             rows.append([name, f"{whole.count:,}", *map(milliseconds, cells)])
         if lines:
@@ -260,4 +260,4 @@ def _against_users(
     label: str, colour: int, held: Sequence[Figures], value: Callable[[Figures], float | None]
 ) -> Line:
     points = [(float(_users(one)), y) for one in held if (y := value(one)) is not None]
-    return Line(label, points, colour, marks=True)
+    return Line(label, points, colour, dashed=colour >= COLOURS, marks=True)

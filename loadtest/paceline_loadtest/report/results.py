@@ -159,7 +159,7 @@ def document(results: Results, summary: list[dict[str, Any]]) -> str:
         "run": run,
         "loops": encoder.loops,
     }
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(whole, allow_nan=False, separators=(",", ":"))
 
 
 def from_json(text: str | bytes) -> Results:

@@ -117,7 +117,7 @@ def _slots(found: Figures) -> str:
     waits = found.slot_waits
     if waits is None:
         return "none"
-    return f"{waits.count:,} requests, p99 {milliseconds(waits.p99)}"
+    return f"{waits.count:,} of {found.requests:,}, p99 {seconds(waits.p99)}"
 
 
 def _late(found: Figures) -> str | None:

@@ -57,16 +57,16 @@ def _warnings(results: Results, found: Sequence[Figures], names: Sequence[str]) 
 def _table(results: Results, found: Sequence[Figures], names: Sequence[str]) -> Table:
     info = results.info
     table = Table(
-        title=f"{info.scenario} · {info.client} · {info.dialect} · seed {info.seed}",
+        title=Text(f"{info.scenario} · {info.client} · {info.dialect} · seed {info.seed}"),
         caption="Means and percentiles are of successes only. p50 / p90 / p99.",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("")
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(Text(name), justify="right")
     for label, cells in rows(found):
-        table.add_row(label, *cells)
+        table.add_row(label, *map(Text, cells))
     return table
 
 
@@ -84,7 +84,7 @@ def _thresholds(results: Results) -> list[Text]:
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print what differs between two runs, a metric a line."""
     table = Table(
-        title=f"{comparison.before.info.started} → {comparison.after.info.started}",
+        title=Text(f"{comparison.before.info.started} → {comparison.after.info.started}"),
         caption=f"Noise: {METHOD}; paired where both ran the same loops.",
         title_justify="left",
         caption_justify="left",
@@ -93,7 +93,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         words = i in {0, 1, len(COMPARISON_HEADS) - 1}
         table.add_column(head, justify="left" if words else "right")
     for line in comparison_rows(comparison):
-        table.add_row(*line)
+        table.add_row(*map(Text, line))
     console.print(table)
     for name in comparison.only:
         console.print(Text(f"Only in one run: {name}", style="yellow"))

@@ -26,7 +26,8 @@ font-size:14px}.plc .g{stroke:var(--grid)}.plc .a{stroke:var(--dim)}.plc .l{fill
 stroke-width:2;stroke-linejoin:round}.plc .n{paint-order:stroke;stroke:var(--bg);stroke-width:4px;
 stroke-linejoin:round}
 """
-_COLOURS = 6
+COLOURS = 6
+"""After so many a colour comes again."""
 GREY = -1
 """The colour of what is there to compare with."""
 
@@ -167,7 +168,7 @@ def _fill(colour: int) -> str:
 
 
 def _paint(colour: int) -> str:
-    return "var(--dim)" if colour == GREY else f"var(--c{colour % _COLOURS})"
+    return "var(--dim)" if colour == GREY else f"var(--c{colour % COLOURS})"
 
 
 def _curve(line: Line, x: Axis, y: Axis) -> str:
