@@ -216,9 +216,9 @@ def main() -> int:
     head_us = median(each.request_ns - each.connect_ns for each in added) / 1e3
     through_ms = (median(recorded) - median(direct)) / 1e6
     print(
-        f"\nThe recorder, by its own word, medians of {len(added)} exchanges: {head_us:.0f} µs on"
+        f"\nThe recorder, by its own word, medians of {len(added)} streams: {head_us:.0f} µs on a"
     )
-    print(f"a request, {chunks_us:.0f} µs on a chunk, {worst_us:.0f} µs on the slowest chunk.")
+    print(f"request, {chunks_us:.0f} µs on a chunk, {worst_us:.0f} µs on a stream's slowest chunk.")
     print(f"By the client's, {options.turns} turns: {through_ms:.3f} ms on a whole short answer,")
     print("a new connection each way included.")
     return int(missed and options.check)
