@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from paceline.core.sources import Source
 from paceline_loadtest.distributions import Distribution
 from paceline_loadtest.model import Dialect
+from paceline_loadtest.statistics import Slo
 
 OnError = Literal["stop", "continue"]
 ON_ERROR: tuple[OnError, ...] = get_args(OnError)
@@ -72,10 +73,15 @@ class Scenario:
     """Whether a loop ends with a request that fails, or goes on without its answer."""
     seed: int = 0
     notes: str = ""
+    slo: Slo | None = None
+    """What a good request keeps; None where the scenario asks nothing."""
     sources: Mapping[str, Source] = field(default_factory=dict)
 
     def numbers(self) -> Iterator[str]:
         """The dotted key of every number: `stages.edit.output_tokens`, `agents.reader.…`."""
+        if self.slo is not None:
+            limits = {"ttft_s": self.slo.ttft_s, "tpot_s": self.slo.tpot_s, "e2e_s": self.slo.e2e_s}
+            yield from (f"slo.{name}" for name, limit in limits.items() if limit is not None)
         yield from _numbers("", self.agent)
         for name, agent in self.agents.items():
             yield from _numbers(f"agents.{name}.", agent)

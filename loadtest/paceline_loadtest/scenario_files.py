@@ -17,6 +17,7 @@ from paceline.runtime.toml_files import FileError, read_toml
 from paceline_loadtest.distributions import Distribution, Fixed, parse_distribution
 from paceline_loadtest.model import DIALECTS
 from paceline_loadtest.scenario import ON_ERROR, Agent, Scenario, Stage, Tool
+from paceline_loadtest.statistics import Slo
 
 MOST_TOKENS = 10_000_000
 MOST_SECONDS = 86_400.0
@@ -38,10 +39,12 @@ _TOP = frozenset(
         "prompt",
         "stages",
         "agents",
+        "slo",
         "sources",
     }
 )
 _PROMPT = frozenset({"system_tokens", "tools_defined", "tool_definition_tokens"})
+_SLO = ("ttft_s", "tpot_s", "e2e_s")
 _STAGE = frozenset(
     {
         "name",
@@ -115,6 +118,7 @@ class _Reader:
             on_error=self.one_of(data.get("on_error", "stop"), ON_ERROR, "on_error"),
             seed=self.whole(data, "seed", "", _MOST_SEED),
             notes=self.text(data["notes"], "notes") if "notes" in data else "",
+            slo=self.slo(self.table(data["slo"], "slo")) if "slo" in data else None,
             sources=sources,
         )
         if found.dialect == "responses-websocket" and not found.stream:
@@ -122,6 +126,19 @@ class _Reader:
         self.check_agents(found)
         self.check_sources(found, sources)
         return found
+
+    def slo(self, data: Mapping[str, Any]) -> Slo:
+        self.known(data, frozenset(_SLO), "slo.")
+        if not data:
+            raise self.refused("slo", f"must have at least one of {', '.join(_SLO)}")
+        found: dict[str, float] = {}
+        for key, value in data.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self.refused(f"slo.{key}", f"must be a number, not {value!r}")
+            if not 0 < value <= MOST_SECONDS:
+                raise self.refused(f"slo.{key}", f"must be above 0 and at most {MOST_SECONDS:g}")
+            found[key] = float(value)
+        return Slo(**found)
 
     def agent(self, data: Mapping[str, Any], prefix: str) -> Agent:
         self.known(data, frozenset({"prompt", "stages"}), prefix)

@@ -40,7 +40,7 @@ from paceline_loadtest.report import (
 from paceline_loadtest.retries import Retries
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import ScenarioError, load_scenario
-from paceline_loadtest.statistics import statistics
+from paceline_loadtest.statistics import Slo, statistics
 from paceline_loadtest.targets import api_key_of, is_paceline, parse_targets
 from paceline_loadtest.thresholds import Threshold as Rule
 from paceline_loadtest.thresholds import ThresholdError, evaluate, parse_threshold
@@ -133,7 +133,9 @@ def run_session(options: Options) -> int:
             settings=options.told(),
         )
         results, interrupted = _run(plan, console)
-    return _report(options, results, rules, earlier, console, interrupted=interrupted)
+    return _report(
+        options, results, rules, earlier, console, slo=scenario.slo, interrupted=interrupted
+    )
 
 
 def compare_files(before: Path, after: Path, html_file: Path | None) -> None:
@@ -292,11 +294,12 @@ def _report(
     earlier: Results | None,
     console: Console,
     *,
+    slo: Slo | None,
     interrupted: bool,
 ) -> int:
     failed = False
     for run in results.targets:
-        for rule in evaluate(rules, statistics(run.loops)):
+        for rule in evaluate(rules, statistics(run.loops, slo)):
             failed = failed or rule.failed
             results.thresholds.append(
                 Threshold(str(rule.threshold), rule.outcome, rule.value, run.target.label)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from paceline.runtime.profile_files import ProfileRegistry
+from paceline_loadtest import scenario_files
 from paceline_loadtest.distributions import Fixed, LogNormal, Uniform
+from paceline_loadtest.forecast import forecast
+from paceline_loadtest.report.figures import figures
+from paceline_loadtest.report.words import seconds, times
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import (
     ScenarioError,
@@ -16,6 +22,8 @@ from paceline_loadtest.scenario_files import (
     read_scenario,
     shipped_scenarios,
 )
+from paceline_loadtest.statistics import Slo
+from paceline_loadtest.thresholds import NAMES
 
 SMALL = """
 title = "Small"
@@ -83,6 +91,13 @@ def test_a_document_is_read_in_full() -> None:
     assert (run.count, run.seconds, run.command) == (Fixed(2.0), Fixed(1.5), ("true",))
     assert (ask.agent, ask.agents, ask.seconds) == ("helper", Fixed(3.0), Fixed(0.0))
     assert found.agents["helper"].stages[0].output_tokens == Fixed(7.0)
+
+
+def test_an_slo_has_the_limits_that_are_set() -> None:
+    found = small(_set("slo", to={"ttft_s": 2, "tpot_s": 0.05}))
+    assert found.slo == Slo(ttft_s=2.0, tpot_s=0.05)
+    assert [key for key in found.numbers() if key.startswith("slo")] == ["slo.ttft_s", "slo.tpot_s"]
+    assert small().slo is None
 
 
 def test_what_is_left_out_has_its_default() -> None:
@@ -208,6 +223,11 @@ TOOL = ("stages", 0, "tools", 0)
             "agents.helper.stages.only.tools.me.agent",
             "would start itself",
         ),
+        (_set("slo", to={}), "slo", "at least one of ttft_s"),
+        (_set("slo", to={"ttft": 1}), "slo.ttft", "did you mean ttft_s"),
+        (_set("slo", to={"ttft_s": 0}), "slo.ttft_s", "above 0"),
+        (_set("slo", to={"ttft_s": True}), "slo.ttft_s", "must be a number"),
+        (_set("slo", to={"ttft_s": float("nan")}), "slo.ttft_s", "above 0"),
         (_set("sources", to=1), "sources", "must be a table"),
         (
             _set("sources", "stages.work", to={"class": "fact", "from": "x"}),
@@ -290,3 +310,54 @@ def test_a_shipped_one_is_no_fact(name: str) -> None:
     classes = {source.kind for source in scenario.sources.values()}
     assert "official" not in classes
     assert ("measured" in classes) == (name == "mooncake")
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scenarios.md"
+
+
+def test_the_page_has_every_key_and_no_other() -> None:
+    stage, tool = frozenset(scenario_files._STAGE), frozenset(scenario_files._TOOL)
+    keys = {f"prompt.{key}" for key in scenario_files._PROMPT}
+    keys |= {f"stages.{key}" for key in stage - {"tools"}}
+    keys |= {f"stages.tools.{key}" for key in tool}
+    keys |= {f"slo.{key}" for key in scenario_files._SLO}
+    keys |= scenario_files._TOP - {"prompt", "stages", "agents", "slo"}
+    keys |= {"agents.KIND.prompt", "agents.KIND.stages"}
+    table = PAGE.read_text("utf-8").partition("| Key |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)) == keys
+
+
+def test_the_page_names_every_scenario_that_ships() -> None:
+    table = PAGE.read_text("utf-8").partition("| Name | A loop |")[2].partition("\n\n")[0]
+    found = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([a-z-]+) \|$", table, re.MULTILINE))
+    assert found == {name: load_scenario(name).dialect for name in shipped_scenarios()}
+
+
+def test_the_pages_example_is_a_scenario() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    found = parse_scenario(tomllib.loads(example), "example")
+    assert all(found.source(key) is not None for key in found.numbers())
+
+
+def test_the_page_has_every_name_of_a_threshold() -> None:
+    table = PAGE.read_text("utf-8").partition("| Name | Of |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z0-9_]+)`", table)) == set(NAMES.split(", "))
+
+
+def test_the_page_has_the_figures_of_now() -> None:
+    table = PAGE.read_text("utf-8").partition("<!-- figures -->")[2].partition("<!--")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", table, re.MULTILINE)
+    assert {name for name, _ in rows} == set(shipped_scenarios())
+    registry = ProfileRegistry.load()
+    profiles = [registry.get(name) for name in ("gpu-40", "wafer-750")]
+    known = [profile for profile in profiles if profile is not None]
+    for name, cells in rows:
+        slow, fast = figures(forecast(load_scenario(name), known, loops=20))
+        assert slow.task is not None
+        assert fast.task is not None
+        assert fast.speedup is not None
+        most = fast.speedup.most
+        shown = [seconds(slow.task.mean), seconds(fast.task.mean), times(fast.speedup.task)]
+        assert cells == " | ".join([*shown, "none" if most is None else times(most)])
