@@ -128,6 +128,7 @@ def test_a_wrong_key_is_shown_in_part(keyed: Server, head: bool) -> None:
     assert answer.status == 401
     expected = 'Bearer realm="paceline", error="invalid_token"'
     assert answer.header("www-authenticate") == expected
+    assert answer.header("x-should-retry") == "false"
     if not head:
         assert answer.error["code"] == "invalid_api_key"
         assert answer.error["type"] == "invalid_request_error"

@@ -275,7 +275,7 @@ def test_a_subscription_s_window(own: Server) -> None:
     assert used / 10 == pytest.approx(
         float(refused.header("x-codex-secondary-used-percent") or ""), abs=0.02
     )
-    assert refused.header("x-codex-limit-name") == "plus"
+    assert refused.header("x-codex-limit-name") == "codex"
     assert refused.header("x-codex-credits-has-credits") == "false"
     with pytest.raises(openai.RateLimitError) as caught:
         own.openai(max_retries=5).with_options(api_key="plus").chat.completions.create(

@@ -50,13 +50,14 @@ def test_windows_and_credits_as_codex_reads_them() -> None:
         WindowState(300, 80 * PICO, 10 * PICO, PICO, 1_700_000_600_000_001),
         WindowState(10_080, 300 * PICO, 0, 0, None),
     )
-    assert codex_headers(found, "team-a") == {
+    assert codex_headers(found, "plus") == {
+        "x-codex-plan-type": "plus",
         "x-codex-primary-used-percent": "12.5",
         "x-codex-primary-window-minutes": "300",
         "x-codex-primary-reset-at": "1700000601",
         "x-codex-secondary-used-percent": "0",
         "x-codex-secondary-window-minutes": "10080",
-        "x-codex-limit-name": "team-a",
+        "x-codex-limit-name": "codex",
         "x-codex-credits-has-credits": "true",
         "x-codex-credits-unlimited": "false",
         "x-codex-credits-balance": "3.75",

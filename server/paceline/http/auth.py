@@ -21,6 +21,8 @@ _BEARER = b"bearer "
 _GUARDED = ("/v1/", "/paceline/")
 _ADMIN = frozenset({"/paceline/reload"})
 _STRANGER = Caller()
+_NO_RETRY = {"x-should-retry": "false"}
+"""Claude Code would ask ten times, for minutes, with a key that stays wrong."""
 _SHOWN_FROM = 20
 """A shorter key shows nothing of itself in an error: too much would be left to see."""
 
@@ -90,14 +92,14 @@ def _unknown(key: bytes) -> ApiError:
             "You didn't provide an API key. Send one in a header: Authorization: Bearer YOUR_KEY, "
             "or x-api-key: YOUR_KEY.",
             type=INVALID_REQUEST,
-            headers={"WWW-Authenticate": 'Bearer realm="paceline"'},
+            headers={"WWW-Authenticate": 'Bearer realm="paceline"', **_NO_RETRY},
         )
     return ApiError(
         401,
         f"Incorrect API key provided: {masked(key)}.",
         type=INVALID_REQUEST,
         code="invalid_api_key",
-        headers={"WWW-Authenticate": 'Bearer realm="paceline", error="invalid_token"'},
+        headers={"WWW-Authenticate": 'Bearer realm="paceline", error="invalid_token"', **_NO_RETRY},
     )
 
 

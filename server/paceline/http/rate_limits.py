@@ -57,7 +57,7 @@ def headers(
         else:
             made = limit_headers(account, now_ns)
     if standing is not None and api == "openai":
-        made.update(codex_headers(standing, caller.name or "codex"))
+        made.update(codex_headers(standing, caller.plan_type))
     return made
 
 

@@ -33,10 +33,11 @@ _OF = {
 _NO_RETRY = {"x-should-retry": "false"}
 
 
-def codex_headers(standing: Standing, limit_name: str = "codex") -> dict[str, str]:
+def codex_headers(standing: Standing, plan_type: str | None = None) -> dict[str, str]:
     """What Codex shows of a plan, for a key that has windows or prepaid credits; else nothing.
 
-    Percentages count what was settled, not what is only held.
+    Percentages count what was settled, not what is only held. The limit's name is the plain one:
+    by any other Codex takes it for a limit of one model, and doesn't say when it ends.
     """
     terms = standing.terms
     made: dict[str, str] = {}
@@ -44,8 +45,10 @@ def codex_headers(standing: Standing, limit_name: str = "codex") -> dict[str, st
         if window is not None:
             made.update(_window_headers(f"x-codex-{name}", window))
     if made:
-        made["x-codex-limit-name"] = limit_name
+        made["x-codex-limit-name"] = "codex"
     if made or terms.prepaid_credits is not None:
+        if plan_type is not None:
+            made["x-codex-plan-type"] = plan_type
         left = max((terms.prepaid_credits or 0) - (standing.prepaid_used.credits or 0), 0)
         made["x-codex-credits-has-credits"] = "true" if left else "false"
         made["x-codex-credits-unlimited"] = "false"
