@@ -13,6 +13,7 @@ from paceline_loadtest.report.quantiles import Quantiles
 from paceline_loadtest.report.words import (
     NONE,
     dollars,
+    in_seconds,
     milliseconds,
     percent,
     rate,
@@ -23,6 +24,8 @@ from paceline_loadtest.report.words import (
 )
 
 Row = tuple[str, list[str]]
+SUCCESSES = "successes only, p50 / p90 / p99"
+"""What stands above the rows of percentiles."""
 COMPARISON_HEADS = (
     "target",
     "metric",
@@ -52,11 +55,12 @@ def rows(found: Sequence[Figures]) -> list[Row]:
     row("task, p50 / p90 / p99", lambda f: _three(f.task, seconds))
     for part in shown_parts(found):
         row(f"  {NAMES[part]}", partial(_part, part))
-    row("TTFT, successes only", lambda f: _three(f.ttft, milliseconds))
-    row("TPOT, successes only", lambda f: _three(f.tpot, milliseconds))
-    row("gap ITL, successes only", lambda f: _three(f.gap, milliseconds))
-    row("E2E of a request, successes only", lambda f: _three(f.e2e, seconds))
-    row("tok/s of a stream", lambda f: _three(f.speed, rate))
+    table.append((SUCCESSES, ["" for _ in found]))
+    row("  TTFT", lambda f: _three(f.ttft, milliseconds))
+    row("  TPOT", lambda f: _three(f.tpot, milliseconds))
+    row("  gap ITL", lambda f: _three(f.gap, milliseconds))
+    row("  E2E of a request", lambda f: _three(f.e2e, seconds))
+    row("  tok/s of a stream", lambda f: _three(f.speed, rate))
     row("tok/s in all", lambda f: rate(f.throughput) if f.throughput else None)
     row("cost per task", lambda f: dollars(f.money.task_usd if f.money else None))
     row("credits per task", _credits)
@@ -81,7 +85,12 @@ def rows(found: Sequence[Figures]) -> list[Row]:
 def _three(found: Quantiles | None, write: Callable[[float | None], str]) -> str | None:
     if found is None:
         return None
-    texts = [write(value) for value in (found.p50, found.p90, found.p99)]
+    values = (found.p50, found.p90, found.p99)
+    if write is seconds and found.p99 >= 1.0:
+        # One unit for the three of them.
+        texts = [in_seconds(value) for value in values]
+    else:
+        texts = [write(value) for value in values]
     units = {text.partition(" ")[2] for text in texts}
     if len(units) == 1 and "" not in units:
         unit = units.pop()

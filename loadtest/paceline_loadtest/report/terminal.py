@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -11,8 +12,11 @@ from rich.text import Text
 from paceline_loadtest.report.compare import METHOD, Comparison
 from paceline_loadtest.report.figures import Figures, figures
 from paceline_loadtest.report.results import Results
-from paceline_loadtest.report.tables import COMPARISON_HEADS, comparison_rows, rows
+from paceline_loadtest.report.tables import COMPARISON_HEADS, Row, comparison_rows, rows
 from paceline_loadtest.report.words import NONE, errors_line, name_of, sentence
+
+_NAMES_WIDTH, _COLUMN_WIDTH = 28, 24
+"""Of a terminal, in letters: less for a target, and its numbers would break over lines."""
 
 
 def print_report(results: Results, console: Console) -> None:
@@ -22,7 +26,10 @@ def print_report(results: Results, console: Console) -> None:
     console.print(_errors(found, names))
     for line in _warnings(results, found, names):
         console.print(line)
-    console.print(_table(results, found, names))
+    beside = max(1, (console.width - _NAMES_WIDTH) // _COLUMN_WIDTH)
+    for first in range(0, len(found), beside):
+        part = slice(first, first + beside)
+        console.print(_table(results, rows(found), names, part))
     for one in found:
         console.print(Text(sentence(one)))
     for line in _thresholds(results):
@@ -54,19 +61,20 @@ def _warnings(results: Results, found: Sequence[Figures], names: Sequence[str]) 
     return lines
 
 
-def _table(results: Results, found: Sequence[Figures], names: Sequence[str]) -> Table:
+def _table(results: Results, lines: Sequence[Row], names: Sequence[str], part: slice) -> Table:
+    """Some of the targets beside each other: as many as the terminal is wide."""
     info = results.info
     table = Table(
         title=Text(f"{info.scenario} · {info.client} · {info.dialect} · seed {info.seed}"),
-        caption="Means and percentiles are of successes only. p50 / p90 / p99.",
         title_justify="left",
-        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("")
-    for name in names:
+    table.add_column("", no_wrap=True)
+    for name in names[part]:
         table.add_column(Text(name), justify="right")
-    for label, cells in rows(found):
-        table.add_row(label, *map(Text, cells))
+    for label, cells in lines:
+        table.add_row(label, *map(Text, cells[part]))
     return table
 
 
@@ -88,6 +96,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         caption=f"Noise: {METHOD}; paired where both ran the same loops.",
         title_justify="left",
         caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     for i, head in enumerate(COMPARISON_HEADS):
         words = i in {0, 1, len(COMPARISON_HEADS) - 1}

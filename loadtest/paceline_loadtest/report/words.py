@@ -11,18 +11,21 @@ from paceline_loadtest.report.figures import Figures
 
 NONE = "–"
 """What stands where there is no figure."""
-_WHOLE_MINUTE = 99.95
+_A_SECOND = 0.9995
 
 
 def seconds(value: float | None) -> str:
     """A time in seconds with its unit, to three digits or so."""
     if value is None:
         return NONE
-    if abs(value) >= _WHOLE_MINUTE:
+    return in_seconds(value) if abs(value) >= _A_SECOND else milliseconds(value)
+
+
+def in_seconds(value: float) -> str:
+    """The same, in seconds however short it is."""
+    if abs(value) >= 99.95:
         return f"{value:,.0f} s"
-    if abs(value) >= 9.995:
-        return f"{value:.1f} s"
-    return f"{value:.2f} s" if abs(value) >= 0.9995 else milliseconds(value)
+    return f"{value:.1f} s" if abs(value) >= 9.995 else f"{value:.2f} s"
 
 
 def milliseconds(value: float | None) -> str:
