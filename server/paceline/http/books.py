@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import orjson
@@ -16,6 +17,9 @@ from paceline.runtime.ledger.interface import Books, UnreadableError
 from paceline.wire.errors import ApiError
 
 T = TypeVar("T")
+
+_AT_ONCE = 100
+"""Rows that are made into an answer on the event loop: some 10 µs each."""
 
 
 def books_of(ledger: Books | None) -> Books:
@@ -44,6 +48,11 @@ async def found(question: Awaitable[T]) -> T:
         return await question
     except UnreadableError as error:
         raise ApiError(503, str(error), code="ledger_unavailable") from error
+
+
+async def built(rows: int, build: Callable[[], T]) -> T:
+    """What `build` makes; of many rows on another thread, so that no stream's tokens wait."""
+    return build() if rows <= _AT_ONCE else await asyncio.to_thread(build)
 
 
 def number(pico: int) -> orjson.Fragment:

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from paceline.core.ledger import ENTRY_STATES
 from paceline.core.money import digits
-from paceline.http.books import books_of, found, json_answer, visible_keys
+from paceline.http.books import books_of, built, found, json_answer, visible_keys
 from paceline.http.query_params import QueryParams
 from paceline.runtime.ledger.interface import Books
 from paceline.runtime.ledger.queries import DIMENSIONS, Cursor, Filter, Line, Sums
@@ -80,13 +81,17 @@ def ledger_routes(ledger: Books | None) -> APIRouter:
         limit = limit or _LIMIT
         page = await found(books.entries(which, limit + 1, after))
         more = len(page) > limit
-        return json_answer(
-            {
-                "object": "list",
-                "data": [_shown(line) for line in page[:limit]],
-                "has_more": more,
-                "next_cursor": _cursor_name(page[limit - 1]) if more else None,
-            }
+        next_cursor = _cursor_name(page[limit - 1]) if more else None
+        return await built(
+            len(page),
+            lambda: json_answer(
+                {
+                    "object": "list",
+                    "data": [_shown(line) for line in page[:limit]],
+                    "has_more": more,
+                    "next_cursor": next_cursor,
+                }
+            ),
         )
 
     @router.get(TOTALS_PATH, summary="The ledger's sums")
@@ -165,7 +170,7 @@ class _Csv:
         yield _csv_rows([COLUMNS])
         left = self.limit
         while self.page:
-            yield _csv_rows([tuple(_shown(line).values()) for line in self.page])
+            yield await built(len(self.page), partial(_csv_lines, self.page))
             left = None if left is None else left - len(self.page)
             if left == 0 or len(self.page) < _MOST:
                 break
@@ -174,6 +179,10 @@ class _Csv:
 
     async def _next(self) -> list[Line]:
         return await self.books.entries(self.which, min(self.limit or _MOST, _MOST), self.after)
+
+
+def _csv_lines(page: list[Line]) -> str:
+    return _csv_rows([tuple(_shown(line).values()) for line in page])
 
 
 def _csv_rows(rows: list[tuple[Any, ...]]) -> str:

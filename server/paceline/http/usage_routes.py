@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 
-from paceline.http.books import books_of, found, json_answer, number, visible_keys
+from paceline.http.books import books_of, built, found, json_answer, number, visible_keys
 from paceline.http.query_params import QueryParams
 from paceline.runtime.ledger.interface import Books
 from paceline.runtime.ledger.queries import Dimension, Filter, Group, Sums
@@ -101,14 +101,7 @@ def usage_routes(ledger: Books | None, now_s: Callable[[], float] = time.time) -
                     span.width_s, span.first_s, span.page_end_s, which=which, group=dimensions
                 )
             )
-        results = [
-            (
-                group.start_s,
-                _usage(group.sums, group_by, dict(zip(dimensions, group.values, strict=True))),
-            )
-            for group in groups
-        ]
-        return _page(span, results)
+        return await built(len(groups), lambda: _page(span, _usages(groups, dimensions, group_by)))
 
     @router.get(COSTS_PATH, summary="US dollars by day")
     async def costs(request: Request) -> Response:
@@ -133,7 +126,10 @@ def usage_routes(ledger: Books | None, now_s: Callable[[], float] = time.time) -
                     span.width_s, span.first_s, span.page_end_s, which=which, group=dimensions
                 )
             )
-        return _page(span, _costs(groups, dimensions, group_by, line_items))
+        return await built(
+            len(groups),
+            lambda: _page(span, _costs(groups, dimensions, group_by, line_items)),
+        )
 
     return router
 
@@ -176,6 +172,16 @@ def _page(span: _Span, results: Sequence[tuple[int, dict[str, Any]]]) -> Respons
     more = span.page_end_s < span.end_s
     next_page = _page_name(span.page_end_s) if more else None
     return json_answer({"object": "page", "data": data, "has_more": more, "next_page": next_page})
+
+
+def _usages(
+    groups: Sequence[Group], dimensions: Sequence[Dimension], group_by: Sequence[UsageGroup]
+) -> list[tuple[int, dict[str, Any]]]:
+    """Results in order of time."""
+    return [
+        (start_s, _usage(sums, group_by, dict(zip(dimensions, values, strict=True))))
+        for start_s, values, sums in groups
+    ]
 
 
 def _usage(
