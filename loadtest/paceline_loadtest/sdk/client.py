@@ -25,6 +25,9 @@ from paceline_loadtest.sdk.tap import Tap, TappedTransport, current
 _OWN_FIELDS = frozenset({"paceline", "speed"})
 """Fields that the SDKs have no argument for."""
 
+_CLOSING_S = 1.0
+"""How long a WebSocket may take to close."""
+
 _NO_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 """A cap would queue calls where nobody sees it."""
 
@@ -97,7 +100,11 @@ class SdkClient:
         """See `Caller`."""
         socket = self._sockets.pop(thread, None)
         if socket is not None:
-            await socket.close()
+            try:
+                async with asyncio.timeout(_CLOSING_S):
+                    await socket.close()
+            except TimeoutError:
+                _abandon(socket)
 
     async def aclose(self) -> None:
         """See `Caller`."""
@@ -163,16 +170,26 @@ class SdkClient:
                 # One id for all that a connection carries tells no request from another.
                 call.request_id = None
         except asyncio.CancelledError:
-            await self.end_thread(ask.thread)
+            _abandon(self._sockets.pop(ask.thread, None))
             raise
         except (WebSocketException, OSError, openai.OpenAIError) as error:
             marks.fail(_socket_words(error, self._idle_timeout_s))
-            self._sockets.pop(ask.thread, None)
+            _abandon(self._sockets.pop(ask.thread, None))
             if isinstance(error, InvalidStatus):
                 call.status = error.response.status_code
                 headers = {k.lower(): v for k, v in error.response.headers.raw_items()}
         call.end_at = perf_counter()
         return headers
+
+
+def _abandon(socket: AsyncResponsesConnection | None) -> None:
+    """Break a connection off, without the ceremony that the other end would have to take part in.
+
+    The SDK has no way to; its connection is one of the package `websockets`.
+    """
+    transport = getattr(getattr(socket, "_connection", None), "transport", None)
+    if transport is not None:
+        transport.abort()
 
 
 def _words(error: Exception) -> str:
