@@ -41,13 +41,16 @@ class Terms:
     """How loops are run, beside what is in them.
 
     `client_s` is what a call costs beyond the server's waiting (seconds, from 0). It passes before
-    the request is received, and is the `client` part of a breakdown.
+    the request is received, and is the `client` part of a breakdown. Without `shows_reasoning`,
+    which is what a server does unless it is told otherwise, the first content that a client sees
+    is the first visible one.
     """
 
     dialect: Dialect = "chat"
     stream: bool = True
     on_error: OnError = "stop"
     client_s: float = 0.0
+    shows_reasoning: bool = False
 
 
 DEFAULT_TERMS = Terms()
@@ -166,11 +169,13 @@ class _Agents:
         output = seq.output_tokens
         first, last = seq.due(0) / _NS, self.now
         call.status = 200
-        call.first_at = call.headers_at = first
+        call.headers_at, call.first_at = call.sent_at, first
         call.last_at = call.end_at = last
         call.first_visible_at = None if reasoning >= output else seq.due(reasoning) / _NS
         if not self.terms.stream:
             call.first_at = call.first_visible_at = call.headers_at = last
+        elif not self.terms.shows_reasoning:
+            call.first_at = call.first_visible_at
         call.cached_tokens = seq.cached_tokens
         call.output_tokens, call.reasoning_tokens = output, reasoning
         call.server = ServerPart(

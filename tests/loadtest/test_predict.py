@@ -59,7 +59,7 @@ def span(call: Call) -> float:
 
 def test_a_flat_rate_takes_a_token_less_one_and_the_tools() -> None:
     turn = Turn(10, 3, 8, (ToolRun("t", 0.5, 1),))
-    run = alone(loop_of(turn, turn), FLAT)
+    run = alone(loop_of(turn, turn), FLAT, Terms(shows_reasoning=True))
     assert seconds(run) == pytest.approx(2 * (10 * 0.025 + 0.5), abs=1e-6)
     call = run.turns[0].call
     assert call.first_at == 0.0
@@ -152,6 +152,15 @@ def test_what_the_client_costs_is_a_part_of_its_own() -> None:
     parts = breakdown(costly)
     assert parts is not None
     assert parts.seconds("client") == pytest.approx(4 * 0.003)
+
+
+def test_of_reasoning_that_is_not_shown_a_client_sees_only_the_time() -> None:
+    loop = loop_of(Turn(10, 30, 8))
+    hidden, shown = (alone(loop, PLAIN, Terms(shows_reasoning=shows)) for shows in (False, True))
+    assert seconds(hidden) == seconds(shown)
+    call = hidden.turns[0].call
+    assert call.first_at == call.first_visible_at == shown.turns[0].call.first_visible_at
+    assert breakdown(hidden) == breakdown(shown)
 
 
 def test_an_answer_in_one_piece_comes_at_its_end() -> None:
