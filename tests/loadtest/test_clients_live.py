@@ -99,12 +99,12 @@ async def test_an_answer_in_one_piece(server: Server, kind: ClientKind, dialect:
 @BOTH
 @EVERY
 @pytest.mark.parametrize(
-    ("fault", "status", "says"),
+    ("fault", "status_and_words"),
     [
-        ("fail_after:8", {200, None}, "server_error|api_error"),
-        ("drop_after:8", {200, None}, "connection"),
-        ("error:400", {400}, "invalid_request_error|server had an error"),
-        ("error:429", {429}, "server had an error|rate_limit"),
+        ("fail_after:8", ({200, None}, "server_error|api_error")),
+        ("drop_after:8", ({200, None}, "connection")),
+        ("error:400", ({400}, "invalid_request_error|server had an error")),
+        ("error:429", ({429}, "server had an error|rate_limit")),
     ],
 )
 async def test_every_failure_is_one(
@@ -112,9 +112,9 @@ async def test_every_failure_is_one(
     kind: ClientKind,
     dialect: Dialect,
     fault: str,
-    status: set[int | None],
-    says: str,
+    status_and_words: tuple[set[int | None], str],
 ) -> None:
+    status, says = status_and_words
     async with client_of(kind, server) as client:
         call, _ = await made(client, ask(dialect, "flat-2000", fault=fault))
         assert call.error is not None

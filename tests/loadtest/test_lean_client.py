@@ -101,8 +101,8 @@ async def test_stamps_are_those_of_receipt_and_not_of_reading() -> None:
 
 async def test_headers_tell_the_id_and_where_the_time_went() -> None:
     timing = "overhead;dur=300.000, queue;dur=1.500, prefill;dur=6.000, total;dur=307.5"
-    more = {"x_request_id": "req_7", "server_timing": timing, "x_paceline_profile": "wafer-750"}
-    call = await one(head(**more), *answer("x")[1:])
+    first = head(x_request_id="req_7", server_timing=timing, x_paceline_profile="wafer-750")
+    call = await one(first, *answer("x")[1:])
     assert call.request_id == "req_7"
     assert call.server.profile == "wafer-750"
     assert (call.server.overhead_s, call.server.queue_s, call.server.prefill_s) == pytest.approx(
@@ -222,9 +222,7 @@ class TestFailures:
         async with client_of(lambda *_: [head(), delta(content="x"), 20.0]) as (client, _):
             call = Call(perf_counter())
             task = asyncio.create_task(client.call(chat(), call))
-            while call.headers_at is None:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
