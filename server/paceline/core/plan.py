@@ -119,14 +119,21 @@ class Plan:
     @property
     def prompt_tokens(self) -> int:
         """Prompt tokens of the whole request: each prompt counts once, whatever n is."""
-        return sum(prompt.tokens for prompt in self.prompts)
+        prompts = self.prompts
+        return prompts[0].tokens if len(prompts) == 1 else sum(p.tokens for p in prompts)
 
     @property
     def completion_tokens(self) -> int:
         """Tokens generated over all choices."""
-        return sum(choice.output_tokens for choice in self.choices)
+        choices = self.choices
+        return (
+            choices[0].output_tokens if len(choices) == 1 else sum(c.output_tokens for c in choices)
+        )
 
     @property
     def reasoning_tokens(self) -> int:
         """Reasoning tokens over all choices."""
-        return sum(choice.reasoning_tokens for choice in self.choices)
+        choices = self.choices
+        if len(choices) == 1:
+            return choices[0].reasoning_tokens
+        return sum(c.reasoning_tokens for c in choices)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from array import array
 from collections.abc import Mapping
 
@@ -33,6 +32,7 @@ from paceline.http.respond import (
 from paceline.http.sink import Send
 from paceline.runtime.admission import Admitted
 from paceline.runtime.engine import LiveEngine
+from paceline.runtime.ids import random_hex
 from paceline.runtime.keys import Caller
 from paceline.runtime.price_book import NOT_SOLD
 from paceline.runtime.tiers import Service, UnknownModelError
@@ -116,9 +116,7 @@ class Embeddings:
         self, request: EmbeddingRequest, profile: Profile, caller: Caller, rid: str
     ) -> Admitted:
         """Have it admitted: it is no part of any limit, and nobody has published its price."""
-        entrance = Entrance(
-            self._engine, caller, "openai", PATH, rid, "emb-" + os.urandom(12).hex()
-        )
+        entrance = Entrance(self._engine, caller, "openai", PATH, rid, "emb-" + random_hex(12))
         return await entrance.admit(
             Service(profile, NOT_SOLD),
             model=request.model,

@@ -8,7 +8,6 @@ writes; so one wait serves as the end of an answer and as its abort.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ from paceline.http.respond import (
 from paceline.http.sink import AsgiSink, Headers, Send
 from paceline.runtime.admission import Admitted, Claim
 from paceline.runtime.engine import LiveEngine
+from paceline.runtime.ids import random_hex
 from paceline.runtime.keys import Caller
 from paceline.runtime.stream import Timing
 from paceline.runtime.tiers import UnknownModelError
@@ -159,7 +159,7 @@ async def prepare(
     """
     if engine.draining:
         raise ApiError(503, "The server is shutting down.", code="server_shutting_down")
-    answer_id = dialect.id_prefix + os.urandom(12).hex()
+    answer_id = dialect.id_prefix + random_hex(12)
     promised = None
     try:
         request = dialect.parse(data, headers)

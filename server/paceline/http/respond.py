@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.http.auth import CALLER, key_of
 from paceline.http.sink import Headers, Send
+from paceline.runtime.ids import random_hex
 from paceline.runtime.keys import NOBODY, Caller, key_id
 from paceline.runtime.stream import Timing
 from paceline.wire.errors import ApiError, too_large
@@ -38,7 +38,7 @@ def request_id(scope: Scope) -> str:
     given = header(scope, b"x-request-id")
     if given and len(given) <= _ID_LIMIT and all(33 <= c <= 126 for c in given):
         return given.decode("ascii")
-    return "req_" + os.urandom(16).hex()
+    return "req_" + random_hex(16)
 
 
 _PRIVATE = frozenset(

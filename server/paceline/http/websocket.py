@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -43,6 +42,7 @@ from paceline.http.socket_parts import (
 )
 from paceline.http.steering import Steering
 from paceline.runtime.engine import LiveEngine
+from paceline.runtime.ids import random_hex
 from paceline.runtime.metrics import AbortCause
 from paceline.runtime.stream import Answer
 from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
@@ -245,7 +245,7 @@ class _Connection:
     async def _respond(self, lane: _Lane, request: _Request) -> None:
         engine = self._engine
         status = 200
-        rid = "req_" + os.urandom(16).hex()
+        rid = "req_" + random_hex(16)
         ready: Ready | None = None
         try:
             body = lane.steering.before(request.frame)

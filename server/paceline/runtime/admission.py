@@ -125,7 +125,7 @@ class Admitted:
 
     def price(self, usage: Usage) -> Amount:
         """The exact bill of a usage, remembered for whoever asks for the same again."""
-        if usage != self._priced:
+        if usage is not self._priced and usage != self._priced:
             self._spent = self.service.sale.cost(usage)
             self._priced = usage
         return self._spent

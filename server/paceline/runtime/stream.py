@@ -16,7 +16,7 @@ from typing import Protocol
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment
 from paceline.core.encode import ChoiceEncoder, OpensWithUsage, StreamEncoder
-from paceline.core.ledger import EntryState, Times
+from paceline.core.ledger import NO_USAGE, EntryState, Times
 from paceline.core.plan import Plan
 from paceline.core.sequence import Sequence
 from paceline.core.usage import Usage
@@ -80,6 +80,7 @@ class Answer:
 
     __slots__ = (
         "_begun_ns",
+        "_final",
         "_headers_sent",
         "_held",
         "_left",
@@ -137,6 +138,7 @@ class Answer:
         self._begun_ns = 0
         self._headers_sent = False
         self._held = b""
+        self._final = NO_USAGE
         prompt = -1
         for slot, choice in enumerate(plan.choices):
             measured = plan.prompts[choice.prompt_index]
@@ -242,6 +244,7 @@ class Answer:
             return
         assert self.encoder is not None, "only streams have parts"
         self._held = data
+        self._final = self.usage()
         self._finish(self.timing(now_ns), now_ns, self._say_end)
         if self._held:
             # All but the end itself leaves on time.
@@ -252,7 +255,7 @@ class Answer:
         assert self.encoder is not None, "only streams have an end of their own"
         held, self._held = self._held, b""
         try:
-            end = self.encoder.end(self.usage())
+            end = self.encoder.end(self._final)
         except Exception:
             log.exception("the end of an answer could not be made")
             self.fail(500, "The server had an error.", "server_error")
@@ -268,6 +271,7 @@ class Answer:
         timing = self.timing(now_ns)
         self._count_prompt(timing)
         self.metrics.generated(self.plan.completion_tokens)
+        self._final = self.usage()
         if self.spoiled:
             self._break(now_ns, "error")
             self._say_whole(timing)
@@ -276,7 +280,7 @@ class Answer:
 
     def _say_whole(self, timing: Timing) -> None:
         try:
-            self.sink.whole(self.usage(), timing)
+            self.sink.whole(self._final, timing)
         except Exception:
             log.exception("an answer could not be made")
             self.fail(500, "The server had an error.", "server_error")
@@ -308,8 +312,10 @@ class Answer:
             self.sink.refuse(status, message, code)
 
     def _count_prompt(self, timing: Timing) -> None:
-        usage = self.usage()
-        self.metrics.prefilled(usage.prompt_tokens, usage.cached_tokens)
+        cached = 0
+        if self.deployment is not None:
+            cached = sum(seq.cached_tokens for seq in self.seqs if not seq.follows)
+        self.metrics.prefilled(self.plan.prompt_tokens, cached)
         self.metrics.first_token(timing.ttft_s)
 
     def _finish(self, timing: Timing, now_ns: int, then: Callable[[], None]) -> None:
@@ -333,7 +339,7 @@ class Answer:
         self._note()
         self.records.close(self.record, now_ns, finish_reason=reason)
         self._leave()
-        self._settle("finished", self.usage(), reason, self._times(now_ns), then)
+        self._settle("finished", self._final, reason, self._times(now_ns), then)
 
     def _settle(
         self,
