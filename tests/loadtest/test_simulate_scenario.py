@@ -197,3 +197,18 @@ def test_a_refused_call_costs_nothing() -> None:
     (call,) = calls_of(runs)
     assert not call.ok
     assert call.server.cost_usd is None
+
+
+def test_a_second_saved_has_its_price_in_what_both_are_sold_in() -> None:
+    names = ["gpt-5.6-sol", "gpt-5.6-sol-codex-fast", "gpt-5.6-sol-api-fast"]
+    args = [part for name in names for part in ("--profile", name)]
+    found = run_json("--scenario", "code-edit", "--loops", "3", *args)
+    base, credits_, dollars = (profile["money"] for profile in found["profiles"])
+    seconds = [profile["task_s"]["mean"] for profile in found["profiles"]]
+    assert credits_["task_usd"] is None
+    more = float(credits_["task_credits"]) - float(base["task_credits"])
+    assert float(credits_["saved_credits_s"]) == pytest.approx(more / (seconds[0] - seconds[1]))
+    more = float(dollars["task_usd"]) - float(base["task_usd"])
+    assert float(dollars["saved_usd_s"]) == pytest.approx(more / (seconds[0] - seconds[2]))
+    assert more > 0
+    assert "credits" in run("--scenario", "code-edit", "--loops", "3", *args)

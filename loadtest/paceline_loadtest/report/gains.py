@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import fsum
+from typing import Literal, get_args
 
 from paceline_loadtest.model import LoopRun, ToolSpan
 from paceline_loadtest.report.results import TargetRun, calls_of
 from paceline_loadtest.statistics import Spread, tpot
+
+Unit = Literal["cost_usd", "credits"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""What a server bills in, by the names of `ServerPart`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,16 @@ class Speedup:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What tasks cost (US$, exact); `saved_usd_s` is the price of a second saved over the base."""
+    """What tasks cost, exact; None in a unit that a plan isn't sold in, or has no rate in.
 
-    total_usd: Decimal
-    task_usd: Decimal
+    `saved_usd_s` and `saved_credits_s` are the price of a second saved over the base.
+    """
+
+    total_usd: Decimal | None
+    task_usd: Decimal | None
     task_credits: Decimal | None
     saved_usd_s: Decimal | None = None
+    saved_credits_s: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +93,36 @@ def _tool_floor_s(tool: ToolSpan) -> float:
 
 
 def cost_usd(run: LoopRun) -> Decimal | None:
-    """What a loop cost; None where one of its answers has no price."""
+    """What a loop cost (US$); None where one of its answers has no price."""
+    return _cost(run, "cost_usd")
+
+
+def _cost(run: LoopRun, unit: Unit) -> Decimal | None:
     total = Decimal(0)
     for call in calls_of(run):
-        if call.server.cost_usd is not None:
-            total += Decimal(call.server.cost_usd)
+        amount: str | None = getattr(call.server, unit)
+        if amount is not None:
+            total += Decimal(amount)
         elif call.ok:
             return None
     return total
 
 
 def money_of(run: TargetRun, done: Sequence[LoopRun]) -> Money | None:
-    """What all loops and, on average, those that are done cost; None where a price is missing."""
-    whole = [cost_usd(loop) for loop in run.loops]
-    each = [cost_usd(loop) for loop in done]
-    if not each or None in whole:
+    """What all loops and, on average, those that are done cost; None where no price is known."""
+    task_usd, task_credits = _mean_cost(done, "cost_usd"), _mean_cost(done, "credits")
+    if task_usd is None and task_credits is None:
         return None
-    billed = [c.server.credits for loop in done for c in calls_of(loop) if c.ok]
-    known = [Decimal(c) for c in billed if c is not None]
-    all_known = bool(known) and len(known) == len(billed)
-    return Money(
-        total_usd=sum((c for c in whole if c is not None), Decimal(0)),
-        task_usd=sum((c for c in each if c is not None), Decimal(0)) / len(each),
-        task_credits=sum(known, Decimal(0)) / len(done) if all_known else None,
-    )
+    whole = [cost_usd(loop) for loop in run.loops]
+    known = [cost for cost in whole if cost is not None]
+    total = sum(known, Decimal(0)) if len(known) == len(whole) else None
+    return Money(total, task_usd, task_credits)
+
+
+def _mean_cost(loops: Sequence[LoopRun], unit: Unit) -> Decimal | None:
+    each = [_cost(loop, unit) for loop in loops]
+    known = [cost for cost in each if cost is not None]
+    return sum(known, Decimal(0)) / len(known) if known and len(known) == len(each) else None
 
 
 def pairs_of(run: TargetRun, base: TargetRun) -> list[tuple[LoopRun, LoopRun]]:
@@ -140,16 +155,23 @@ def speedup_of(run: TargetRun, base: TargetRun) -> Speedup | None:
 def with_saving(money: Money | None, run: TargetRun, base: TargetRun) -> Money | None:
     """What each second saved costs, over the loops that ended on both."""
     pairs = pairs_of(run, base)
-    costs = [(cost_usd(loop), cost_usd(other)) for loop, other in pairs]
     saved_s = fsum((other.seconds or 0.0) - (loop.seconds or 0.0) for loop, other in pairs)
     if money is None or saved_s <= 0:
         return money
+    usd, credits_ = (_a_second(pairs, saved_s, unit) for unit in UNITS)
+    return replace(money, saved_usd_s=usd, saved_credits_s=credits_)
+
+
+def _a_second(
+    pairs: Sequence[tuple[LoopRun, LoopRun]], saved_s: float, unit: Unit
+) -> Decimal | None:
     more = Decimal(0)
-    for cost, other in costs:
-        if cost is None or other is None:
-            return money
-        more += cost - other
-    return Money(money.total_usd, money.task_usd, money.task_credits, more / Decimal(repr(saved_s)))
+    for loop, other in pairs:
+        cost, before = _cost(loop, unit), _cost(other, unit)
+        if cost is None or before is None:
+            return None
+        more += cost - before
+    return more / Decimal(repr(saved_s))
 
 
 def prediction_of(run: TargetRun, done: Sequence[LoopRun]) -> Prediction | None:

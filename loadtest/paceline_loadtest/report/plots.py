@@ -132,7 +132,7 @@ def costs(found: Sequence[Figures]) -> Plot | None:
         cells = [dollars(one.money.task_usd if one.money else None)]
         cells.append(NONE if saved is None else dollars(saved))
         rows.append([name, seconds(one.task.mean), *cells])
-        if one.money is None:
+        if one.money is None or one.money.task_usd is None:
             continue
         y = float(one.money.task_usd)
         lines.append(Line(name, [(one.task.mean, y)], i, joined=False))

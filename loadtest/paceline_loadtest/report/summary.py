@@ -70,5 +70,6 @@ def _money(found: Figures) -> dict[str, str | None] | str:
         "task_usd": money.task_usd,
         "task_credits": money.task_credits,
         "saved_usd_s": money.saved_usd_s,
+        "saved_credits_s": money.saved_credits_s,
     }
     return {name: None if a is None else plain(a) for name, a in amounts.items()}

@@ -111,9 +111,12 @@ def _credits(found: Figures) -> str | None:
 
 
 def _saved(found: Figures) -> str | None:
-    if found.money is None or found.money.saved_usd_s is None:
+    money = found.money
+    if money is None:
         return None
-    return dollars(found.money.saved_usd_s)
+    if money.saved_usd_s is not None:
+        return dollars(money.saved_usd_s)
+    return None if money.saved_credits_s is None else f"{money.saved_credits_s:,.4f} credits"
 
 
 def _most(found: Figures) -> str | None:
