@@ -31,8 +31,9 @@ PREFIX = "sk-paceline-"
 _SECRET_BYTES = 32
 
 KeyFile = Annotated[Path | None, typer.Option("--file", help="The keys file.")]
-Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
-Count = Annotated[int | None, typer.Option(metavar="NUMBER")]
+Usd = Annotated[str | None, typer.Option(metavar="AMOUNT", help="US dollars, plain decimals.")]
+Credits = Annotated[str | None, typer.Option(metavar="AMOUNT", help="Credits, plain decimals.")]
+Count = Annotated[int | None, typer.Option(metavar="NUMBER", help="Its own limit; 0 is none.")]
 
 
 @app.command("new")
@@ -40,15 +41,15 @@ def new_key(
     name: Annotated[str, typer.Argument(help="Whose key it is: a word.")],
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Append to this keys file, not print.")
+        Path | None, typer.Option("--file", help="Append the table to this keys file.")
     ] = None,
-    budget_usd: Amount = None,
-    budget_credits: Amount = None,
+    budget_usd: Usd = None,
+    budget_credits: Credits = None,
     budget_period: Annotated[str | None, typer.Option(help="total, day or month (UTC).")] = None,
-    prepaid_usd: Amount = None,
-    prepaid_credits: Amount = None,
-    window_5h_credits: Amount = None,
-    window_week_credits: Amount = None,
+    prepaid_usd: Usd = None,
+    prepaid_credits: Credits = None,
+    window_5h_credits: Credits = None,
+    window_week_credits: Credits = None,
     tiers: Annotated[
         list[str] | None, typer.Option("--tier", help="A tier that it may use; may be repeated.")
     ] = None,
@@ -133,16 +134,16 @@ def list_keys(
         return
     table = Table(title=str(path))
     for column in ("name", "id", "may spend", "limits", "tiers", "until"):
-        table.add_column(column, no_wrap=column in ("name", "id", "may spend"))
+        table.add_column(column, overflow="fold")
     for entry in entries:
         caller = entry.caller
         table.add_row(
             "\n".join([caller.name, *_about(caller)]),
             caller.key_id,
             "\n".join(_spends(caller.terms)) or "anything",
-            "\n".join(_limited(entry)) or "the server's",
-            "all" if caller.tiers is None else ", ".join(sorted(caller.tiers)) or "default",
-            _until(entry) or "",
+            "\n".join(_limited(caller)),
+            "all" if caller.tiers is None else "\n".join(sorted(caller.tiers)) or "default",
+            (_until(entry) or "").removesuffix("T00:00:00Z"),
         )
     Console(soft_wrap=not sys.stdout.isatty()).print(table)
 
@@ -152,7 +153,7 @@ def _number(text: str | None) -> str | None:
     if text is None:
         return None
     whole, point, part = text.partition(".")
-    if not whole.isascii() or not whole.isdigit() or (point and not part.isdigit()):
+    if not text.isascii() or not whole.isdigit() or (point and not part.isdigit()):
         fail(f"{text!r} is no amount: write plain decimals, such as 12.5")
     return f"{int(whole)}{point}{part}"
 
@@ -203,24 +204,25 @@ def _spends(terms: Terms) -> list[str]:
         if name.startswith(("budget_", "prepaid_")) and isinstance(amount, int):
             kind, _, unit = name.partition("_")
             text = f"${digits(amount)}" if unit == "usd" else f"{digits(amount)} credits"
-            per = f" a {terms.budget_period}" if terms.budget_period != "total" else " in all"
+            per = f" / {terms.budget_period}" if terms.budget_period != "total" else " in all"
             said.append(text + (per if kind == "budget" else " prepaid"))
-    windows = ((terms.primary, "5 hours"), (terms.secondary, "a week"))
-    return said + [f"{digits(w.credits)} credits in {span}" for w, span in windows if w is not None]
+    windows = ((terms.primary, "5 h"), (terms.secondary, "week"))
+    return said + [f"{digits(w.credits)} credits / {span}" for w, span in windows if w is not None]
 
 
 def _about(caller: Caller) -> list[str]:
     return [word for word in (caller.plan_type, "admin" if caller.admin else None) if word]
 
 
-def _limited(entry: Entry) -> list[str]:
-    caller = entry.caller
-    said = [_sizes_text(caller.limits)] if any(v is not None for v in caller.limits) else []
-    return said + [f"{tier}: {_sizes_text(own)}" for tier, own in caller.tier_limits.items()]
+def _limited(caller: Caller) -> list[str]:
+    said = _sizes(caller.limits)
+    for tier, own in caller.tier_limits.items():
+        said += [f"{tier} {line}" for line in _sizes(own)]
+    return said
 
 
-def _sizes_text(sizes: OwnSizes) -> str:
-    return ", ".join(f"{k} {v}" for k, v in sizes._asdict().items() if v is not None)
+def _sizes(sizes: OwnSizes) -> list[str]:
+    return [f"{name} {size}" for name, size in sizes._asdict().items() if size is not None]
 
 
 def _until(entry: Entry) -> str | None:

@@ -144,7 +144,7 @@ def test_a_used_up_window_tells_when_it_begins_anew() -> None:
         "code": "usage_limit_reached",
         "plan_type": "plus",
         "resets_at": 1_700_003_601,
-        "resets_in_seconds": 3601,
+        "resets_in_seconds": 3600,
     }
     anthropic = shortage_error(found, now_us=NOW_US, api="anthropic")
     assert json.loads(error_body(anthropic, None))["error"]["type"] == "rate_limit_error"

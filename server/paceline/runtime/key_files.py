@@ -32,7 +32,7 @@ LIMITS: Mapping[str, int] = {"rpm": 10**9, "tpm": 10**12, "rpd": 10**9, "max_str
 """A key's own limits, each with the most it can be."""
 TIERS = ("default", *SERVED_AS)
 
-_KNOWN = (
+KNOWN = (
     "name",
     "sha256",
     *AMOUNTS,
@@ -121,7 +121,7 @@ def _entries(data: Mapping[str, Any]) -> tuple[Entry, ...]:
 def _entry(where: str, table: Any) -> Entry:
     if not isinstance(table, Mapping):
         raise _RefusedError(where, "must be a table")
-    _only(where, table, _KNOWN)
+    _only(where, table, KNOWN)
     digest = _text(where, table, "sha256", _DIGEST, "must be the 64 hex digits of a SHA-256")
     limits = _limits(where, table)
     tiers = _tiers(where, table)

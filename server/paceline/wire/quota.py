@@ -88,8 +88,9 @@ def shortage_error(
         if api == "anthropic":
             return ApiError(429, _USED_UP + numbers, headers=out)
         kind = "usage_limit_reached"
-        resets_s = None if shortage.resets_us is None else _whole_s(shortage.resets_us)
-        wait_s = None if resets_s is None else max(resets_s - now_us // US_PER_S, 0)
+        resets_us = shortage.resets_us
+        resets_s = None if resets_us is None else _whole_s(resets_us)
+        wait_s = None if resets_us is None else max(_whole_s(resets_us - now_us), 0)
         return ApiError(
             429,
             _USED_UP + numbers,
