@@ -25,9 +25,10 @@ def head(results: Results, found: Sequence[Figures]) -> str:
     facts = [info.client, info.dialect, "streamed" if info.stream else "not streamed"]
     facts += [f"seed {info.seed}", *(f"{name} {value}" for name, value in info.settings.items())]
     facts += [info.started, f"Paceline {info.tool_version}"]
+    notes = "".join(f"<p class='facts'>{escape(note)}</p>" for note in info.notes)
     return (
         f"<h1>Load test: {escape(info.scenario)}</h1>"
-        f"<p class='facts'>{escape(' · '.join(facts))}</p>"
+        f"<p class='facts'>{escape(' · '.join(facts))}</p>{notes}"
         f"{_errors(found)}{_warnings(results, found)}{_thresholds(results)}"
         f"{_tiles(found)}{_said(found)}{_targets(found)}"
     )
@@ -76,7 +77,6 @@ def _warnings(results: Results, found: Sequence[Figures]) -> str:
             strong = f"{name_of(one, found)} is spoiled by the client's own lateness"
             banners.append(_banner("bad", strong, [late.spoils]))
     notes = [f"{name_of(one, found)}: {note}" for one in found for note in one.run.notes]
-    notes += results.info.notes
     if notes:
         banners.append(_banner("warn", "Notes", notes))
     return "".join(banners)
@@ -103,7 +103,7 @@ def _tiles(found: Sequence[Figures]) -> str:
         small = ["the base" if gain is None else f"{times(gain.task)} as fast as {gain.base}"]
         if one.speed is not None:
             small.append(f"{rate(one.speed.p50)} tok/s a stream")
-        if one.money is not None:
+        if one.money is not None and one.money.task_usd is not None:
             small.append(f"{dollars(one.money.task_usd)} a task")
         task = seconds(one.task.mean) if one.task is not None else NONE
         lines = "".join(f"<div class='small'>{escape(text)}</div>" for text in small)

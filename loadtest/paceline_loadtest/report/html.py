@@ -38,7 +38,7 @@ _WORDS = (
     ("p50 / p90 / p99", "half, 90 % and 99 % of the values are at most this; of rates, at least"),
     (
         "the most it could be",
-        "the speed-up if every request took no time at all: tools and thinking stay (Amdahl)",
+        "the speed-up if every request took no time at all: tools and think time stay (Amdahl)",
     ),
     ("waiting for a client slot", "a request was due, but the client had as many open as it may"),
 )

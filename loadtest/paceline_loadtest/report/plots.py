@@ -28,6 +28,8 @@ from paceline_loadtest.report.words import (
 from paceline_loadtest.statistics import gaps, tpot, ttft
 
 _STEPS = 200
+_LEAST_MS = 0.01
+"""Where a logarithmic axis of ms may begin: chunks of one read are some µs apart."""
 _MOST_POINTS = 300
 """Of a scatter plot, for each target."""
 
@@ -54,13 +56,13 @@ def distributions(found: Sequence[Figures]) -> list[Plot]:
         for i, one in enumerate(found):
             calls = (call for call in one.run.calls() if call.ok)
             values = sorted(v * 1e3 for call in calls for v in measure(call))
-            # A logarithmic axis has no place for 0.
-            values = [v for v in values if v > 0.0]
             whole = Quantiles.of(v / 1e3 for v in values)
             name = name_of(one, found)
             if whole is None:
                 continue
-            lines.append(Line(name, ecdf(values), i, dashed=i >= COLOURS))
+            # A logarithmic axis has no place for 0.
+            shown = [max(v, _LEAST_MS) for v in values]
+            lines.append(Line(name, ecdf(shown), i, dashed=i >= COLOURS))
             cells = (whole.mean, whole.p50, whole.p90, whole.p99, whole.max)
             rows.append([name, f"{whole.count:,}", *map(milliseconds, cells)])
         if lines:

@@ -68,7 +68,7 @@ h2{font-size:1.2rem;margin:2.6rem 0 .3rem;padding-top:.9rem;border-top:1px solid
 p{margin:.4rem 0;max-width:58rem}
 a{color:inherit}
 .facts,.note,figcaption{color:var(--soft-ink);font-size:.88rem}
-.facts{margin:0 0 1rem}
+.facts{margin:0 0 .5rem}
 .banner{border-left:4px solid;border-radius:3px;padding:.55rem .85rem;margin:.6rem 0}
 .banner p{margin:.15rem 0}
 .bad{border-color:var(--bad);background:var(--bad-bg)}.bad b{color:var(--bad)}
@@ -106,6 +106,6 @@ th:first-child{position:sticky;left:0;background:var(--page)}}
 """
     f"@media print{{:root{{{_PAGE_LIGHT}}}{_CHART_PRINT}"
     "main{max-width:none;padding:0}html{font-size:11px}figure,.tile,tr,.banner{break-inside:avoid}"
-    "h2{break-after:avoid}.wide{display:block}.narrow{display:none}details>summary{display:none}"
+    "h2,h2+.note{break-after:avoid}.wide{display:block}.narrow{display:none}details>summary{display:none}"
     "th,td{white-space:normal}}"
 )

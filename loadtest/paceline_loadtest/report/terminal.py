@@ -57,7 +57,7 @@ def _warnings(results: Results, found: Sequence[Figures], names: Sequence[str]) 
         if late is not None and late.spoils is not None:
             lines.append(Text(f"SPOILED  {name}: {late.spoils}", style="bold white on red"))
         lines += [Text(f"{name}: {note}", style="yellow") for note in one.run.notes]
-    lines += [Text(note, style="yellow") for note in results.info.notes]
+    lines += [Text(note, style="dim") for note in results.info.notes]
     return lines
 
 
