@@ -21,7 +21,7 @@ from paceline.simulation.report import assumptions
 from paceline_loadtest.draw import draw
 from paceline_loadtest.model import Target
 from paceline_loadtest.money import price
-from paceline_loadtest.predict import Terms, predict
+from paceline_loadtest.predict import Terms, predict, varies
 from paceline_loadtest.report.figures import Figures, figures
 from paceline_loadtest.report.results import Results, RunInfo, TargetRun
 from paceline_loadtest.report.summary import summary_of
@@ -104,16 +104,6 @@ def notes(scenario: Scenario, profiles: Sequence[Profile]) -> list[Text]:
         said = "Waits that vary are drawn, each request's by its own key; a server draws others."
         found.append(Text(said, style="dim"))
     return found
-
-
-def varies(profile: Profile) -> bool:
-    """Whether a profile has waits that are drawn, so that no two runs need be alike."""
-    overhead, tenants = profile.overhead, profile.tenants
-    pairs = (
-        (overhead.api_ms_p50, overhead.api_ms_p90),
-        (tenants.queue_ms_p50, tenants.queue_ms_p90),
-    )
-    return any(p90 > p50 for p50, p90 in pairs)
 
 
 def to_json(results: Results, scenario: Scenario, profiles: Sequence[Profile]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from paceline_loadtest.endpoint import base_of, root_of
 from paceline_loadtest.lateness import DEFAULT_LIMIT_S, OwnLateness
 from paceline_loadtest.load import Load, Slots, Stop, run_load
 from paceline_loadtest.model import Dialect, LoopRun, Target
-from paceline_loadtest.predict import Terms, predict
+from paceline_loadtest.predict import Terms, predict, varies
 from paceline_loadtest.progress import Silent, Watcher
 from paceline_loadtest.records import ServerRecords
 from paceline_loadtest.report import Results, RunInfo, TargetRun, relative
@@ -33,6 +33,7 @@ _WARM_MOST = 256
 """Connections that are opened ahead."""
 
 INTERRUPTED = "interrupted"
+_DRAWN = "Its profile draws waits: the prediction drew others, alike in their distribution alone."
 _SAME_LOOPS = "Every target ran the same loops: seed {seed}."
 
 
@@ -136,7 +137,10 @@ class _One:
             await asyncio.to_thread(records.fill, calls)
             await asyncio.to_thread(records.receipt, calls, self._lateness.receipt)
             found.loops = relative(runs, began)
-            found.predicted = self._predicted(runs, began, cost_s or 0.0)
+            profile = self._served_by(runs)
+            if profile is not None:
+                found.predicted = self._predicted(runs, profile, began, cost_s or 0.0)
+                notes += [_DRAWN] if varies(profile) else []
         ends = [run.ended_at for run in found.loops if run.ended_at is not None]
         found.seconds = max(ends, default=None)
         found.lateness = self._lateness.worst()
@@ -176,13 +180,16 @@ class _One:
             await run_load(load, work, self._stop, began)
         return began
 
-    def _predicted(self, runs: Sequence[LoopRun], began: float, cost_s: float) -> list[LoopRun]:
-        """The same loops on the model of the profile that served them, where it is known."""
-        plan = self._plan
+    def _served_by(self, runs: Sequence[LoopRun]) -> Profile | None:
+        """The profile that served all of them, where it is known."""
         names = {call.server.profile for call in calls_of(runs) if call.ok}
-        profile = plan.profiles.get(names.pop() or "") if len(names) == 1 else None
-        if profile is None:
-            return []
+        return self._plan.profiles.get(names.pop() or "") if len(names) == 1 else None
+
+    def _predicted(
+        self, runs: Sequence[LoopRun], profile: Profile, began: float, cost_s: float
+    ) -> list[LoopRun]:
+        """The same loops on the model of the profile that served them."""
+        plan = self._plan
         terms = Terms(_dialect(plan), plan.scenario.stream, plan.scenario.on_error, cost_s)
         loops = [run.loop for run in runs]
         if plan.load.arrivals is None and not plan.load.think_s:

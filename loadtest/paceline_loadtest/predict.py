@@ -101,6 +101,16 @@ def predict(
     return [found[number] for number in range(len(loops))]
 
 
+def varies(profile: Profile) -> bool:
+    """Whether a profile has waits that are drawn, so that no two runs need be alike."""
+    overhead, tenants = profile.overhead, profile.tenants
+    pairs = (
+        (overhead.api_ms_p50, overhead.api_ms_p90),
+        (tenants.queue_ms_p50, tenants.queue_ms_p90),
+    )
+    return any(p90 > p50 for p50, p90 in pairs)
+
+
 class _Agents:
     """Loops as processes on one deployment."""
 
