@@ -229,7 +229,7 @@ def lateness(call: Call) -> float | None:
 
 
 def steady_part(runs: Sequence[LoopRun]) -> tuple[float, float]:
-    """The time in which as many loops ran at once as ever did: its start and end, from 0 to 0.
+    """The middle of a run, its start and its end; 0 and 0 where no loop has ended.
 
     It begins with the last start before the first end and ends with the first end after the last
     start, so the rise and the fall of the load are left out. Where a run is all rise and fall, as

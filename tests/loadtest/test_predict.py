@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.core.deployment import deploy
 from paceline.core.profile import Engine, Limits, Overhead, PrefixCache, Profile, WebSocketFactors
+from paceline.core.rng import hash64
+from paceline.core.sequence import Sequence
+from paceline.core.simulate import Arrival, replay
 from paceline.runtime.profile_files import ProfileRegistry, virtual_profile
 from paceline_loadtest.draw import draw
 from paceline_loadtest.model import Call, Loop, LoopRun, ToolRun, Turn
@@ -319,6 +323,28 @@ def test_a_loop_takes_the_same_time_whenever_it_begins(loops: list[Loop], profil
     (late,) = predict(loops[:1], profile, starts=[1000.0])
     # Steps of a machine with other tenants go on by themselves; jitter there is none.
     assert seconds(late) == pytest.approx(seconds(early), abs=1e-3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2_000), st.integers(1, 900), st.integers(1, 200)), max_size=8
+    ),
+    ENGINES,
+)
+def test_calls_end_when_the_simulator_says_so(
+    jobs: list[tuple[int, int, int]], profile: Profile
+) -> None:
+    jobs.sort(key=lambda job: job[0])
+    loops = [loop_of(Turn(new, 0, out), name=str(i)) for i, (_, new, out) in enumerate(jobs)]
+    runs = predict(loops, profile, starts=[at / 1000 for at, _, _ in jobs])
+    keys = [hash64("predict", loop.id, loop.seed, 0) for loop in loops]
+    seqs = [Sequence(new + 7, out, key=key) for (_, new, out), key in zip(jobs, keys, strict=True)]
+    arrivals = [Arrival(at * 1_000_000, (seq,)) for (at, _, _), seq in zip(jobs, seqs, strict=True)]
+    ended = list(replay(deploy(profile), arrivals))
+    assert len(ended) == len(runs)
+    for run, seq in zip(runs, seqs, strict=True):
+        assert run.ended_at == pytest.approx(seq.end_ns / 1e9, abs=1e-9)
+        assert run.turns[0].call.first_at == pytest.approx(seq.first_ns / 1e9, abs=1e-9)
 
 
 @given(LOOPS, ENGINES)
