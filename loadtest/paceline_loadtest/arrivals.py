@@ -130,7 +130,9 @@ def _trace(rest: str) -> Arrivals:
         trace, _ = load_trace(Path(name or rest))
     except TraceError as error:
         raise LoadTestError(f"--arrivals: {error}") from error
-    times = tuple(job[0] / 1e9 for job in trace.jobs(0, speedup=speedup))
+    # Blocks are of no matter here, but the trace wants to know how large they are to be.
+    jobs = trace.jobs(trace.block_tokens or 1, speedup=speedup)
+    times = tuple(job[0] / 1e9 for job in jobs)
     return Arrivals("trace", times=times)
 
 

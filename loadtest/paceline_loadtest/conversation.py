@@ -128,11 +128,11 @@ class Conversation:
                 body["service_tier"] = target.service_tier
         else:
             if self._dialect == "chat":
-                body["messages"] = self._history
+                body["messages"] = list(self._history)
                 limit = "max_completion_tokens"
             else:
                 # No copy is kept on the server; a WebSocket's chain lives with its connection.
-                body |= {"input": self._history, "store": False}
+                body |= {"input": list(self._history), "store": False}
                 limit = "max_output_tokens"
                 if self._dialect == "responses":
                     body["include"] = ["reasoning.encrypted_content"]
