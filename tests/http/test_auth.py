@@ -183,6 +183,11 @@ def test_only_an_admin_changes_the_server(keyed: Server) -> None:
     assert refused.status == 403
     assert (refused.error["type"], refused.error["code"]) == ("permission_error", "admin_required")
     assert keyed.ask("GET", "/paceline/profiles", headers=bearer(TEAM)).status == 200
+    made = keyed.post(CHAT, chat("instant", max_tokens=1), bearer(TEAM))
+    mine = f"/paceline/requests/{made.header('x-request-id')}"
+    assert keyed.ask("GET", mine, headers=bearer(TEAM)).status == 200
+    assert keyed.ask("GET", "/paceline/requests", headers=bearer(TEAM)).status == 403
+    assert keyed.ask("GET", "/paceline/requests", headers=bearer(ADMIN)).status == 200
     assert keyed.ask("POST", "/paceline/reload", headers=bearer(ADMIN)).status == 200
 
 
@@ -270,6 +275,38 @@ def test_a_new_file_counts_from_its_reload_on(tmp_path: Path) -> None:
         for gone in (TEAM, "sk-new"):
             assert running.post(CHAT, asked, bearer(gone)).status == 401
         assert reload().status == 200, "the operator's key isn't in the file"
+
+
+def test_a_connection_does_not_outlive_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(table("team", TEAM, 'plan_type = "plus"\nwindow_5h_credits = 9'))
+    with Server("--keys-file", str(path), environment={"PACELINE_API_KEY": ADMIN}) as running:
+        url = f"ws://{running.host}:{running.port}{RESPONSES}"
+        with connect(url, proxy=None, additional_headers=bearer(TEAM)) as connection:
+
+            def ask() -> list[dict[str, Any]]:
+                create(connection, model="instant", paceline={"output_tokens": 2})
+                return receive(connection)
+
+            def reload() -> None:
+                assert running.ask("POST", "/paceline/reload", headers=bearer(ADMIN)).status == 200
+
+            first = ask()
+            assert [event["type"] for event in first[:2]] == [
+                "codex.rate_limits",
+                "response.created",
+            ]
+            assert first[0]["plan_type"] == "plus"
+            assert first[0]["rate_limits"]["primary"]["window_minutes"] == 300
+            path.write_text(table("team", TEAM, "rpm = 1"))
+            reload()
+            assert ask()[0]["type"] == "response.created", "it has no window any more"
+            (limited,) = ask()
+            assert (limited["status"], limited["error"]["type"]) == (429, "requests")
+            path.write_text("")
+            reload()
+            (gone,) = ask()
+            assert (gone["status"], gone["error"]["code"]) == (401, "invalid_api_key")
 
 
 def test_a_file_that_can_t_be_used_ends_the_start(tmp_path: Path) -> None:

@@ -306,6 +306,27 @@ def test_reading_again_changes_nothing_until_it_is_taken(tmp_path: Path) -> None
         keys.read()
 
 
+def test_a_caller_of_earlier_is_the_one_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(one("rpm = 3"))
+    keys = Keys(path)
+    before = keys.find(KEY.encode())
+    assert before is not None
+    assert keys.current(before) is before
+    path.write_text(one("rpm = 4\nexpires = 2027-01-31T00:00:00Z"))
+    keys.take(keys.read())
+    after = keys.current(before)
+    assert after is not None
+    assert after.limits.rpm == 4
+    monkeypatch.setattr(time, "time", lambda: 1_801_353_600.0)
+    assert keys.current(before) is None, "it has expired"
+    keys.take(())
+    assert keys.current(before) is None
+    assert Keys().current(before) is before, "an open server lets everybody in"
+
+
 def test_the_memory_of_keys_is_bounded() -> None:
     keys = Keys()
     for i in range(10_000):

@@ -20,7 +20,7 @@ from paceline.core.ledger import (
     WindowState,
 )
 from paceline.wire.anthropic.errors import error_body, error_status
-from paceline.wire.quota import codex_headers, shortage_error
+from paceline.wire.quota import codex_event, codex_headers, shortage_error
 
 NOW_US = 1_700_000_000_500_000
 
@@ -62,6 +62,31 @@ def test_windows_and_credits_as_codex_reads_them() -> None:
         "x-codex-credits-unlimited": "false",
         "x-codex-credits-balance": "3.75",
     }
+
+
+def test_over_a_websocket_the_same_is_an_event() -> None:
+    terms = Terms(primary=Window(300, 80 * PICO), prepaid_credits=5 * PICO)
+    window = WindowState(300, 80 * PICO, 10 * PICO, PICO, 1_700_000_600_000_001)
+    event = codex_event(standing(terms, primary=window, prepaid=PICO), "plus", "a")
+    assert event is not None
+    assert json.loads(event) == {
+        "type": "codex.rate_limits",
+        "plan_type": "plus",
+        "metered_limit_name": "codex",
+        "rate_limits": {
+            "primary": {"used_percent": 12.5, "window_minutes": 300, "reset_at": 1_700_000_601},
+            "secondary": None,
+        },
+        "credits": {"has_credits": True, "unlimited": False, "balance": "4"},
+        "stream_id": "a",
+    }
+    begun = codex_event(standing(terms, primary=WindowState(300, PICO, 0, 0, None)))
+    assert begun is not None
+    found = json.loads(begun)
+    assert found["rate_limits"]["primary"]["reset_at"] is None
+    assert found["plan_type"] is None
+    assert "stream_id" not in found
+    assert codex_event(standing(Terms(budget_usd=1))) is None
 
 
 @given(st.integers(0, 10**18), st.integers(0, 2 * 10**18))

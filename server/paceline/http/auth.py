@@ -19,7 +19,9 @@ CALLER = "paceline.caller"
 _CARRIERS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _BEARER = b"bearer "
 _GUARDED = ("/v1/", "/paceline/")
-_ADMIN = frozenset({"/paceline/reload"})
+_ADMIN = frozenset({"/paceline/reload", "/paceline/requests"})
+"""What changes the server, and the list of everybody's requests. One of them is for whoever knows
+its id."""
 _STRANGER = Caller()
 _NO_RETRY = {"x-should-retry": "false"}
 """Claude Code would ask ten times, for minutes, with a key that stays wrong."""
@@ -100,6 +102,17 @@ def _unknown(key: bytes) -> ApiError:
         type=INVALID_REQUEST,
         code="invalid_api_key",
         headers={"WWW-Authenticate": 'Bearer realm="paceline", error="invalid_token"', **_NO_RETRY},
+    )
+
+
+def no_longer_let_in() -> ApiError:
+    """401: the key of a connection has gone from the list, or has expired."""
+    return ApiError(
+        401,
+        "The API key of this connection is no longer let in.",
+        type=INVALID_REQUEST,
+        code="invalid_api_key",
+        headers=_NO_RETRY,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from paceline.core.usage import Usage
 from paceline.http import instant
 from paceline.http.admission import reason_of
-from paceline.http.auth import caller_of
+from paceline.http.auth import caller_of, no_longer_let_in
 from paceline.http.faults import fault_of
 from paceline.http.faults.drop_after import close_connection
 from paceline.http.faults.nothing import Nothing, Scene
@@ -47,6 +47,7 @@ from paceline.runtime.metrics import AbortCause
 from paceline.runtime.stream import Answer
 from paceline.wire.errors import ApiError, invalid, method_not_allowed, server_error
 from paceline.wire.fields import text
+from paceline.wire.quota import codex_event
 from paceline.wire.responses.encode import ResponseFrames, ResponseStream
 from paceline.wire.responses.events import SEPARATOR
 
@@ -248,9 +249,14 @@ class _Connection:
         rid = "req_" + random_hex(16)
         ready: Ready | None = None
         try:
+            # A connection may outlive its key, and what the key may do.
+            caller = engine.keys.current(self._caller)
+            if caller is None:
+                raise no_longer_let_in()
+            self._caller = caller
             body = lane.steering.before(request.frame)
             ready = await prepare(
-                engine, self._dialect, body, self._headers, caller=self._caller, rid=rid
+                engine, self._dialect, body, self._headers, caller=caller, rid=rid
             )
             if not self._gone:
                 await self._deliver(lane, ready, request, rid)
@@ -289,6 +295,7 @@ class _Connection:
         fault: Nothing | None = None
         if ready.request.overrides.fault is not None:
             fault = fault_of(Scene(engine, ready.plan, sink, encoder, self._drop))
+        self._tell_standing(ready, lane.stream_id)
         lane.encoder, lane.sink, lane.response_id = encoder, sink, ready.head.id
         lane.steering.begin(ready.head.id)
         lane.answer = answer = engine.open(
@@ -316,6 +323,14 @@ class _Connection:
             self._sender.post({"type": "websocket.send", "text": pending.decode()})
         if successor is not None:
             lane.waiting.appendleft(_Request(successor, engine.clock.now_ns()))
+
+    def _tell_standing(self, ready: Ready, stream_id: str | None) -> None:
+        """What the key has spent: over HTTP the headers say it."""
+        standing = ready.admitted.standing
+        if standing is not None:
+            event = codex_event(standing, self._caller.plan_type, stream_id)
+            if event is not None:
+                self._sender.post({"type": "websocket.send", "text": event.decode()})
 
     def _drop(self) -> None:
         """End the connection without a word, as far as the server lets it be done."""

@@ -81,6 +81,18 @@ class Keys:
         caller, expires_s = seen
         return None if expires_s is not None and expires_s <= time.time() else caller
 
+    def current(self, caller: Caller) -> Caller | None:
+        """A caller as the list has it by now; None for one that isn't let in any more.
+
+        For whoever was let in earlier and goes on asking, over a WebSocket.
+        """
+        if not self.required:
+            return caller
+        entry = self._entries.get(caller.key_id)
+        if entry is None or (entry.expires_s is not None and entry.expires_s <= time.time()):
+            return None
+        return entry.caller
+
     def _look_up(self, key: bytes) -> tuple[Caller, float | None] | None:
         digest = sha256(key)
         short = digest.hexdigest()[:KEY_ID_DIGITS]

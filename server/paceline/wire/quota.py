@@ -11,6 +11,7 @@ from typing import Literal
 from paceline.core.ledger import PICO, Shortage, Standing, WindowState
 from paceline.core.money import digits
 from paceline.wire.errors import ApiError
+from paceline.wire.jsonbytes import json_bytes
 
 Api = Literal["openai", "anthropic"]
 """Whose API an answer is of."""
@@ -54,6 +55,45 @@ def codex_headers(standing: Standing, plan_type: str | None = None) -> dict[str,
         made["x-codex-credits-unlimited"] = "false"
         made["x-codex-credits-balance"] = digits(left)
     return made
+
+
+def codex_event(
+    standing: Standing, plan_type: str | None = None, stream_id: str | None = None
+) -> bytes | None:
+    """The same as an event, for a WebSocket, whose answers have no headers; None for nothing.
+
+    Codex reads it wherever it comes; OpenAI's own comes before the first of the response's.
+    """
+    told = codex_headers(standing)
+    if not told:
+        return None
+    prepaid = {
+        "has_credits": told["x-codex-credits-has-credits"] == "true",
+        "unlimited": False,
+        "balance": told["x-codex-credits-balance"],
+    }
+    event: dict[str, object] = {
+        "type": "codex.rate_limits",
+        "plan_type": plan_type,
+        "metered_limit_name": "codex",
+        "rate_limits": {
+            name: None if window is None else _window_object(f"x-codex-{name}", told)
+            for name, window in (("primary", standing.primary), ("secondary", standing.secondary))
+        },
+        "credits": prepaid,
+    }
+    if stream_id is not None:
+        event["stream_id"] = stream_id
+    return json_bytes(event)
+
+
+def _window_object(prefix: str, told: Mapping[str, str]) -> dict[str, float | int | None]:
+    resets_s = told.get(f"{prefix}-reset-at")
+    return {
+        "used_percent": float(told[f"{prefix}-used-percent"]),
+        "window_minutes": int(told[f"{prefix}-window-minutes"]),
+        "reset_at": None if resets_s is None else int(resets_s),
+    }
 
 
 def _window_headers(prefix: str, window: WindowState) -> dict[str, str]:
