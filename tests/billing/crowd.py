@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -89,8 +89,17 @@ class Told:
     """Why the connection ended before the answer did."""
 
 
-async def run(host: str, port: int, errands: list[Errand], at_once: int) -> list[Told]:
-    """Run all errands, so many at once, each on a connection of its own."""
+async def run(
+    host: str,
+    port: int,
+    errands: list[Errand],
+    at_once: int,
+    ended: Callable[[Told], None] = lambda _told: None,
+) -> list[Told]:
+    """Run all errands, so many at once, each on a connection of its own.
+
+    `ended` is called with each that has come to its end.
+    """
     gate = asyncio.Semaphore(at_once)
 
     async def one(errand: Errand) -> Told:
@@ -100,6 +109,7 @@ async def run(host: str, port: int, errands: list[Errand], at_once: int) -> list
                 await asyncio.wait_for(_ask(host, port, told), 60)
             except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
                 told.broke = type(error).__name__
+            ended(told)
             return told
 
     return list(await asyncio.gather(*map(one, errands)))
