@@ -42,6 +42,9 @@ T = TypeVar("T")
 HOLD_WRITTEN_AFTER_S = 0.02
 """A hold that is settled sooner costs no row of its own; a process that is killed within this time
 of letting a request in leaves no trace of it, and no charge."""
+UNHURRIED_S = 0.05
+"""Between two batches of a ledger without a file: nothing waits for those, and each wakes a thread
+that tokens have to share the interpreter with."""
 KEPT_PRIVATELY = 100_000
 """Entries that a ledger without a file keeps; its sums go on counting all."""
 
@@ -287,10 +290,11 @@ class SqliteLedger:
         self._flush()
 
     def _schedule(self) -> None:
-        """Hand over what has come together by the end of this turn of the event loop."""
+        """Hand over what has come together, soon: by the end of this turn where somebody waits."""
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            wait_s = UNHURRIED_S if self.path is None else 0.0
+            asyncio.get_running_loop().call_later(wait_s, self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
