@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -33,7 +33,6 @@ from paceline.http.routes import routes
 from paceline.http.stamped import Stamped
 from paceline.http.usage_routes import usage_routes
 from paceline.http.websocket import ResponseSocket
-from paceline.recording.replay import Replay
 from paceline.runtime.admission import NoLedger
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
@@ -46,6 +45,9 @@ from paceline.wire.chat_encode import ChatStream, whole_chat
 from paceline.wire.completions import parse_completion
 from paceline.wire.completions_encode import CompletionStream, whole_completion
 from paceline.wire.head import CHAT_ID_PREFIX, COMPLETION_ID_PREFIX, Head, LogprobsFn
+
+if TYPE_CHECKING:
+    from paceline.recording.replay import Replay
 
 log = logging.getLogger("paceline")
 
@@ -118,6 +120,8 @@ class App:
             count=self._refused,
         )
         if self.settings.replay:
+            from paceline.recording.replay import Replay  # noqa: PLC0415 - a server seldom needs it
+
             self._replay = Replay(self.engine, self._asgi)
             self._asgi = Front(
                 {}, self._replay, self.settings.cors_origins, auth=Auth(self.engine.keys)

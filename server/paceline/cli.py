@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -31,9 +32,11 @@ ConfigPath = Annotated[
 
 def main() -> None:
     """Run the command line."""
-    from paceline import commands  # noqa: PLC0415 - the commands import this module's app
+    if sys.argv[1:2] != ["serve"]:
+        # A server would carry the code of all the others as long as it runs.
+        from paceline import commands  # noqa: PLC0415 - the commands import this module's app
 
-    commands.register()
+        commands.register()
     app()
 
 
