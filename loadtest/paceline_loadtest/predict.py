@@ -179,11 +179,11 @@ class _Agents:
         output = seq.output_tokens
         first, last = seq.due(0) / _NS, self.now
         call.status = 200
-        call.headers_at, call.first_at = call.sent_at, first
+        call.first_at = first
         call.last_at = call.end_at = last
         call.first_visible_at = None if reasoning >= output else seq.due(reasoning) / _NS
         if not self.terms.stream:
-            call.first_at = call.first_visible_at = call.headers_at = last
+            call.first_at = call.first_visible_at = last
         elif not self.terms.shows_reasoning:
             call.first_at = call.first_visible_at
         call.cached_tokens = seq.cached_tokens
