@@ -177,7 +177,9 @@ class _Agents:
 
     def _note(self, call: Call, seq: Request, reasoning: int) -> None:
         output = seq.output_tokens
-        first, last = seq.due(0) / _NS, self.now
+        # One that was preempted has forgotten when exactly its first tokens were shown.
+        first = (seq.first_ns if seq.preemptions else seq.due(0)) / _NS
+        last = self.now
         call.status = 200
         call.first_at = first
         call.last_at = call.end_at = last

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.core.deployment import deploy
-from paceline.core.profile import Engine, Limits, Overhead, PrefixCache, Profile, WebSocketFactors
+from paceline.core.profile import (
+    Engine,
+    Limits,
+    Overhead,
+    PrefixCache,
+    Profile,
+    Variation,
+    WebSocketFactors,
+)
 from paceline.core.rng import hash64
 from paceline.core.sequence import Sequence
 from paceline.core.simulate import Arrival, replay
@@ -259,6 +267,17 @@ def test_hard_slots_make_a_queue() -> None:
     assert second.queue_s == pytest.approx(1.0, abs=0.03)
 
 
+def test_one_that_is_preempted_has_its_first_token_when_it_came() -> None:
+    profile = replace(PLAIN, engine=Engine(step_ms=10.0, kv_cache_tokens=900))
+    loops = [loop_of(Turn(400, 0, 300), name=str(n)) for n in range(2)]
+    first, second = (run.turns[0].call for run in predict(loops, profile, users=2))
+    # Both came in, and the second had to leave again until the first was done.
+    assert first.last_at is not None
+    assert second.first_at == pytest.approx(first.first_at, abs=0.05)
+    assert second.last_at is not None
+    assert second.last_at > first.last_at + 1.0
+
+
 def test_the_numbers_of_users_and_starts_must_make_sense() -> None:
     with pytest.raises(ValueError, match="at least one user"):
         predict([], FLAT, users=0)
@@ -289,6 +308,8 @@ ENGINES = st.sampled_from(
         replace(PLAIN, engine=Engine(step_ms=5.0, step_ms_per_seq=0.5, max_num_seqs=2)),
         replace(PLAIN, engine=Engine(step_ms=8.0, step_ms_per_prefill_token=0.05, replicas=2)),
         replace(PLAIN, engine=Engine(step_ms=8.0, tokens_per_step=2.5, draft_tokens=4)),
+        replace(PLAIN, engine=Engine(step_ms=8.0, kv_cache_tokens=40_000)),
+        replace(PLAIN, variation=Variation(jitter=0.2, stall_ms=40, stall_every_steps=50)),
         FLAT,
     ]
 )
