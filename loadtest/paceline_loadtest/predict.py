@@ -183,7 +183,10 @@ class _Agents:
         call.status = 200
         call.first_at = first
         call.last_at = call.end_at = last
-        call.first_visible_at = None if reasoning >= output else seq.due(reasoning) / _NS
+        if not reasoning:
+            call.first_visible_at = first
+        elif reasoning < output:
+            call.first_visible_at = seq.due(reasoning) / _NS
         if not self.terms.stream:
             call.first_at = call.first_visible_at = last
         elif not self.terms.shows_reasoning:
