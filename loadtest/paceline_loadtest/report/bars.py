@@ -141,7 +141,7 @@ def _bar(bar: Bar, share: bool, axis: Axis, y: float) -> str:
         )
         if end - start > len(said) * LETTER + 6:
             drawn.append(
-                f'<text class="o" x="{(start + end) / 2:.1f}" y="{y + 15:.0f}" '
+                f'<text class="o {part}" x="{(start + end) / 2:.1f}" y="{y + 15:.0f}" '
                 f'text-anchor="middle">{escape(said)}</text>'
             )
     return "".join(drawn)

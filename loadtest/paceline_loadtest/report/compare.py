@@ -21,8 +21,9 @@ _MOST_DRAWS = 1_000_000
 _LEAST_LOOPS = 4
 """With fewer a resampled interval says more about the sample than about the noise."""
 
-_SMALL = 0.01
-"""A change below this is said to be small, however certain it is."""
+_SMALL, _NOTHING = 0.01, 0.001
+"""A change below the first is said to be small, however certain; one that can only be below the
+second is none."""
 
 Unit = Literal["s", "US$", "share"]
 
@@ -170,6 +171,8 @@ def _difference(
         word = SAME
     elif low is None or high is None:
         word = "too few loops to say"
+    elif -_NOTHING < low <= high < _NOTHING:
+        word = "the same to 0.1 %"
     elif low <= 0 <= high:
         word = "within the noise"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -19,8 +20,8 @@ from paceline_loadtest.report.words import (
 )
 
 
-def head(results: Results, found: Sequence[Figures]) -> str:
-    """Everything above the first table."""
+def head(results: Results, found: Sequence[Figures], shown: Sequence[Figures]) -> str:
+    """Everything above the first table; `shown` has each target once."""
     info = results.info
     facts = [info.client, info.dialect, "streamed" if info.stream else "not streamed"]
     facts += [f"seed {info.seed}", *(f"{name} {value}" for name, value in info.settings.items())]
@@ -30,7 +31,7 @@ def head(results: Results, found: Sequence[Figures]) -> str:
         f"<h1>Load test: {escape(info.scenario)}</h1>"
         f"<p class='facts'>{escape(' · '.join(facts))}</p>{notes}"
         f"{_errors(found)}{_warnings(results, found)}{_thresholds(results)}"
-        f"{_tiles(found)}{_said(found)}{_targets(found)}"
+        f"{_tiles(shown)}{_said(shown)}{_targets(found)}"
     )
 
 
@@ -71,11 +72,14 @@ def _warnings(results: Results, found: Sequence[Figures]) -> str:
     banners = []
     if not results.info.complete:
         banners.append(_banner("warn", "Broken off: these are the results up to then."))
-    for one in found:
-        late = one.run.lateness
-        if late is not None and late.spoils is not None:
-            strong = f"{name_of(one, found)} is spoiled by the client's own lateness"
-            banners.append(_banner("bad", strong, [late.spoils]))
+    spoiled = [
+        f"{name_of(one, found)}: {late.spoils}"
+        for one in found
+        if (late := one.run.lateness) is not None and late.spoils is not None
+    ]
+    if spoiled:
+        of = f"{len(spoiled):,} of {len(found):,} targets"
+        banners.append(_banner("bad", f"Spoiled by the client's own lateness: {of}", spoiled))
     notes = [f"{name_of(one, found)}: {note}" for one in found for note in one.run.notes]
     if notes:
         banners.append(_banner("warn", "Notes", notes))
@@ -116,7 +120,9 @@ def _tiles(found: Sequence[Figures]) -> str:
 
 
 def _said(found: Sequence[Figures]) -> str:
-    lines = "".join(f"<li>{escape(sentence(one))}</li>" for one in found)
+    # A number and its unit stay on one line.
+    said = (re.sub(r"(?<=\d) (?=m?s\b)", "\u00a0", sentence(one)) for one in found)
+    lines = "".join(f"<li>{escape(text)}</li>" for text in said)
     return f"<ul class='said'>{lines}</ul>"
 
 

@@ -50,10 +50,10 @@ def html_report(results: Results, compared: Comparison | None = None) -> str:
     shown = one_each(found)
     title = f"Load test: {results.info.scenario}"
     body = [
-        head(results, found),
+        head(results, found, shown),
         _table(found),
         _compared(compared) if compared is not None else "",
-        _where_time_went(shown),
+        _where_time_went(shown, _load(found, shown)),
         _waterfalls(shown),
         _section("How requests were answered", plots.distributions(shown), _load(found, shown)),
         _section("More users", plots.users(found)),
@@ -79,7 +79,9 @@ def one_each(found: Sequence[Figures]) -> list[Figures]:
 
 
 def _load(found: Sequence[Figures], shown: Sequence[Figures]) -> str:
-    return f"With {shown[0].run.load}." if len(found) > len(shown) else ""
+    if len(found) == len(shown):
+        return ""
+    return f"Of several loads this is the first one: {shown[0].run.load}."
 
 
 def _table(found: Sequence[Figures]) -> str:
@@ -89,7 +91,7 @@ def _table(found: Sequence[Figures]) -> str:
     return f"<h2>Figures</h2>{table([heads, *lines], note)}"
 
 
-def _where_time_went(shown: Sequence[Figures]) -> str:
+def _where_time_went(shown: Sequence[Figures], note: str) -> str:
     with_time = [one for one in shown if one.parts is not None and one.parts.total]
     bars = [Bar(one.run.label, one.parts) for one in with_time if one.parts is not None]
     if not bars:
@@ -107,7 +109,7 @@ def _where_time_went(shown: Sequence[Figures]) -> str:
     svgs = [bars_svg(bars, picture, width) for width in (WIDE, NARROW)]
     return (
         f"<h2>{title}</h2><p class='note'>Along the critical path: where tools or sub-agents ran "
-        "side by side, the one that ended last counts.</p>"
+        f"side by side, the one that ended last counts. {escape(note)}</p>"
         f"{_figure(svgs, lines)}"
     )
 

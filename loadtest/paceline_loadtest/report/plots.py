@@ -28,6 +28,7 @@ from paceline_loadtest.report.words import (
 from paceline_loadtest.statistics import gaps, tpot, ttft
 
 _STEPS = 200
+_LEAST_PRICED = 2
 _LEAST_MS = 0.01
 """Where a logarithmic axis of ms may begin: chunks of one read are some µs apart."""
 _MOST_POINTS = 300
@@ -123,7 +124,7 @@ def users(found: Sequence[Figures]) -> list[Plot]:
 
 
 def costs(found: Sequence[Figures]) -> Plot | None:
-    """What a task costs against how long it takes; None where no price is known."""
+    """What a task costs against how long it takes; None where fewer than two are known."""
     lines, notes = [], []
     rows = [["", "task, mean", "cost per task", "price of a second saved"]]
     for i, one in enumerate(found):
@@ -140,7 +141,7 @@ def costs(found: Sequence[Figures]) -> Plot | None:
         lines.append(Line(name, [(one.task.mean, y)], i, joined=False))
         if saved is not None:
             notes.append(Note(one.task.mean, y, f"{dollars(saved, 2)} a second", i))
-    if not lines:
+    if len(lines) < _LEAST_PRICED:
         return None
     chart = Chart(
         "Cost of a task against its time", "mean time of a task (s)", "cost (US$)", lines, notes

@@ -33,8 +33,8 @@ PICTURE = (
     ".pll .b{fill:var(--bg)}.pll text{fill:var(--fg)}.pll .d{fill:var(--dim)}"
     ".pll .t{font-weight:600;font-size:14px}.pll .o{fill:var(--on);font-size:11px}"
     ".pll .g{stroke:var(--grid);fill:none}.pll .a{stroke:var(--dim);fill:none}"
-    ".pll .lane{fill:var(--grid);opacity:.35}"
-    + "".join(f".pll .{part}{{fill:var(--{part})}}" for part in PARTS)
+    ".pll .o.think,.pll .o.client{fill:var(--fg)}.pll .lane{fill:var(--grid);opacity:.35}"
+    + "".join(f".pll rect.{part}{{fill:var(--{part})}}" for part in PARTS)
 )
 """Of the pictures of parts; a picture carries it, so that it can also stand alone."""
 
@@ -88,7 +88,8 @@ th,td{padding:.28rem .8rem;text-align:right;border-bottom:1px solid var(--line);
 thead th{border-bottom:1px solid var(--soft-ink);font-weight:600;vertical-align:bottom}
 th:first-child,td:first-child{text-align:left;padding-left:.15rem}
 tbody th{font-weight:400}
-.words td:last-child,.words th:last-child,.left td,.left th{text-align:left}
+.words td:last-child,.words th:last-child,.words td:nth-child(2),.words th:nth-child(2),
+.left td,.left th{text-align:left}
 .sub th:first-child{padding-left:1.1rem;color:var(--soft-ink)}
 figure{margin:1rem 0}
 figure svg{display:block;width:100%;height:auto;border:1px solid var(--line);border-radius:6px}
@@ -102,7 +103,9 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1.2rem;font-size
 dt{font-weight:600}dd{margin:0;max-width:52rem}
 @media(max-width:44rem){.narrow{display:block}.wide{display:none}main{padding:1.1rem .8rem 3rem}
 h1{font-size:1.4rem}dl{display:block}dd{margin:0 0 .5rem}
-th:first-child{position:sticky;left:0;background:var(--page)}}
+table{font-size:.82rem}th,td{padding:.28rem .5rem}
+th:first-child{position:sticky;left:0;background:var(--page);white-space:normal;min-width:6.5rem;
+max-width:8.5rem}}
 """
     f"@media print{{:root{{{_PAGE_LIGHT}}}{_CHART_PRINT}"
     "main{max-width:none;padding:0}html{font-size:11px}figure,.tile,tr,.banner{break-inside:avoid}"

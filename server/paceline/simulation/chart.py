@@ -128,7 +128,7 @@ def _panel(chart: Chart, width: int, height: int) -> str:
             f'<text class="d" x="{_LEFT - 8}" y="{at}" dy=".35em" text-anchor="end">'
             f"{number(tick)}</text>"
         )
-    for tick in labelled(x, 6.0):
+    for tick in labelled(x, 10.0):
         at, bottom = f"{x.at(tick):.1f}", height - _BOTTOM
         parts.append(
             f'<path class="a" d="M{at} {bottom}v5"/><text class="d" x="{at}" y="{bottom + 19}" '
