@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
@@ -33,13 +34,18 @@ _WARM_MOST = 256
 """Connections that are opened ahead."""
 
 INTERRUPTED = "interrupted"
+_BILLED = "as the server billed each request"
 _DRAWN = "Its profile draws waits: the prediction drew others, alike in their distribution alone."
 _SAME_LOOPS = "Every target ran the same loops: seed {seed}."
 
 
+def _unknown(_name: str) -> Profile | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a load test does. `profiles` are those that predictions are made with, by name."""
+    """What a load test does. `profile_of` gives what predictions are made with, by name."""
 
     scenario: Scenario
     targets: Sequence[Target]
@@ -52,7 +58,7 @@ class Plan:
     retries: Retries = field(default_factory=Retries)
     idle_timeout_s: float = 120.0
     caps: Caps | None = None
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    profile_of: Callable[[str], Profile | None] = _unknown
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -86,6 +92,17 @@ async def measure(plan: Plan, stop: Stop, watcher: Watcher | None = None) -> Res
 
 def _dialect(plan: Plan) -> Dialect:
     return plan.dialect or plan.scenario.dialect
+
+
+def _facts(profile: Profile) -> dict[str, str]:
+    """What a reader wants to know of a profile beside its name."""
+    found = {"profile": profile.name}
+    if math.isfinite(profile.ceiling_tok_s):
+        found["at most"] = f"{profile.ceiling_tok_s:,.0f} tok/s a stream"
+    ahead_ms = profile.overhead.api_ms_p50 + profile.overhead.round_trip_ms
+    if ahead_ms:
+        found["before prefill"] = f"{ahead_ms:,.0f} ms"
+    return found
 
 
 class _One:
@@ -138,7 +155,10 @@ class _One:
             await asyncio.to_thread(records.receipt, calls, self._lateness.receipt)
             found.loops = relative(runs, began)
             profile = self._served_by(runs)
+            if any(call.server.cost_usd is not None for call in calls):
+                found.price_source = _BILLED
             if profile is not None:
+                found.facts = _facts(profile)
                 found.predicted = self._predicted(runs, profile, began, cost_s or 0.0)
                 notes += [_DRAWN] if varies(profile) else []
         ends = [run.ended_at for run in found.loops if run.ended_at is not None]
@@ -183,7 +203,7 @@ class _One:
     def _served_by(self, runs: Sequence[LoopRun]) -> Profile | None:
         """The profile that served all of them, where it is known."""
         names = {call.server.profile for call in calls_of(runs) if call.ok}
-        return self._plan.profiles.get(names.pop() or "") if len(names) == 1 else None
+        return self._plan.profile_of(names.pop() or "") if len(names) == 1 else None
 
     def _predicted(
         self, runs: Sequence[LoopRun], profile: Profile, began: float, cost_s: float

@@ -14,7 +14,6 @@ import uvloop
 from rich.console import Console
 
 from paceline.client.stream import BaseUrl
-from paceline.core.profile import Profile
 from paceline.runtime.profile_files import ProfileFileError, ProfileRegistry
 from paceline_loadtest.arrivals import Arrivals, parse_arrivals
 from paceline_loadtest.caps import Caps, parse_price
@@ -109,10 +108,6 @@ def run_session(options: Options) -> int:
     load = _load(options, scenario)
     registry = _profiles(options.profiles)
     api_key = api_key_of(options.api_key_env)
-    if options.base_url is not None and options.profiles:
-        raise LoadTestError(
-            "--profiles: they are for a server of its own; with --base-url that one's count"
-        )
     # An extra that isn't there is told before a server is started.
     _check_client(client)
     with contextlib.ExitStack() as stack:
@@ -129,7 +124,7 @@ def run_session(options: Options) -> int:
             retries=Retries(most=options.retries),
             idle_timeout_s=options.timeout_s,
             caps=caps,
-            profiles=_by_name(registry),
+            profile_of=registry.get,
             settings=options.told(),
         )
         results, interrupted = _run(plan, console)
@@ -203,10 +198,6 @@ def _profiles(paths: Sequence[Path]) -> ProfileRegistry:
         return ProfileRegistry.load(paths)
     except ProfileFileError as error:
         raise LoadTestError(str(error)) from error
-
-
-def _by_name(registry: ProfileRegistry) -> dict[str, Profile]:
-    return {profile.name: profile for profile in registry.profiles()}
 
 
 def _check_client(kind: ClientKind) -> None:
