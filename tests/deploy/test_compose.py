@@ -46,6 +46,13 @@ def test_ports_are_open_to_this_machine_alone() -> None:
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
+def test_the_ledger_lies_on_a_volume_that_the_server_may_write_to() -> None:
+    path = Path(SERVICES["paceline"]["environment"]["PACELINE_LEDGER"])
+    assert mounts("paceline")[str(path.parent)] == "paceline-data"
+    # A new volume takes its owner from the image's folder.
+    assert f"--home-dir {path.parent} --create-home" in DOCKERFILE
+
+
 def test_images_are_pinned_to_a_version() -> None:
     for service in SERVICES.values():
         assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", service["image"])

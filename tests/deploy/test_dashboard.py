@@ -25,6 +25,9 @@ EXPECTED = {
     "vllm:request_success_total",
     "paceline_pacing_lag_seconds_bucket",
     "paceline_inter_token_latency_seconds_bucket",
+    "paceline_cost_usd_total",
+    "paceline_held_usd",
+    "paceline_refusals_total",
 }
 
 

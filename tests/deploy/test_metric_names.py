@@ -29,7 +29,7 @@ def alert_expressions() -> list[str]:
 
 @pytest.fixture(scope="module")
 def scrape() -> list[Metric]:
-    """What Prometheus reads from a server after a streamed request and a whole one."""
+    """What Prometheus reads from a server after a streamed request, a whole and a refused one."""
     with TestClient(App(Settings())) as client:
         for stream in (True, False):
             answer = client.post(
@@ -42,6 +42,7 @@ def scrape() -> list[Metric]:
                 },
             )
             assert answer.status_code == 200
+        assert client.post("/v1/chat/completions", json={}).status_code == 400
         return list(text_string_to_metric_families(client.get("/metrics").text))
 
 

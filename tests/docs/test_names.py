@@ -14,6 +14,7 @@ from paceline.runtime import buckets
 from paceline.runtime.clock import ManualClock
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.exposition import Exposition
+from paceline.runtime.ledger.sqlite import SqliteLedger
 from paceline.runtime.metrics import Load, Metrics
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.settings import Settings
@@ -27,7 +28,7 @@ METRICS = (ROOT / "docs/metrics.md").read_text("utf-8")
 REFUSING = (
     "wire/chat wire/chat_tools wire/completions wire/embeddings wire/errors wire/fields "
     "wire/messages wire/overrides wire/prompts wire/sampling http/embeddings http/generate "
-    "http/respond http/routes runtime/engine runtime/planner runtime/prompts"
+    "http/respond http/routes http/admission runtime/engine runtime/planner runtime/prompts"
 )
 """The modules that refuse requests to the endpoints of this page; other dialects have their own."""
 
@@ -112,6 +113,7 @@ def exposed() -> dict[str, str]:
     metrics = Metrics()
     metrics.register_load("m", lambda: Load(0, 0), {})
     metrics.profile("m", "default", 1000).aborted("client_gone")
+    metrics.ledger = SqliteLedger()
     text = Exposition(metrics).render()[0].decode()
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 
@@ -133,8 +135,15 @@ def test_no_metric_is_named_that_is_not_there() -> None:
 
 @pytest.mark.parametrize(
     "bounds",
-    [buckets.TTFT_S, buckets.TOKEN_S, buckets.REQUEST_S, buckets.LAG_S, buckets.FINE_TOKEN_S],
-    ids=["ttft", "token", "request", "lag", "fine token"],
+    [
+        buckets.TTFT_S,
+        buckets.TOKEN_S,
+        buckets.REQUEST_S,
+        buckets.LAG_S,
+        buckets.FINE_TOKEN_S,
+        buckets.LEDGER_S,
+    ],
+    ids=["ttft", "token", "request", "lag", "fine token", "ledger"],
 )
 def test_the_bounds_are_those_of_the_code(bounds: tuple[float, ...]) -> None:
     shown = ", ".join(f"{bound:.5f}".rstrip("0").rstrip(".") for bound in bounds)

@@ -10,6 +10,7 @@ from paceline.core.money import digits
 from paceline.core.plan import Plan
 from paceline.core.request import GenerationRequest
 from paceline.core.usage import Usage
+from paceline.http.faults.error import AskedForError
 from paceline.http.rate_limits import headers as limit_headers
 from paceline.http.rate_limits import limit_refusal, shortage_error, tokens_of
 from paceline.http.sink import Headers
@@ -42,12 +43,9 @@ _REASONS = frozenset(
 )
 
 
-def reason_of(error: ApiError, *, asked_for: bool = False) -> str:
-    """Why a request was refused, for counting: one of a few words, whatever its code is.
-
-    `asked_for` marks an error that the request itself wanted.
-    """
-    if asked_for:
+def reason_of(error: ApiError) -> str:
+    """Why a request was refused, for counting: one of a few words, whatever its code is."""
+    if isinstance(error, AskedForError):
         return "fault"
     if error.code in _REASONS:
         return error.code

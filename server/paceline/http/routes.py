@@ -15,7 +15,9 @@ from paceline.core.profile import Profile
 from paceline.runtime import profile_table
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.exposition import Exposition
+from paceline.runtime.key_files import KeyFileError
 from paceline.runtime.profile_files import ProfileFileError
+from paceline.runtime.rate_files import RateFileError
 from paceline.runtime.toml_files import FileError
 from paceline.wire.anthropic import models as anthropic
 from paceline.wire.errors import ApiError, invalid, model_not_found
@@ -106,8 +108,7 @@ def _inspection(router: APIRouter, engine: LiveEngine) -> None:
         try:
             engine.reload()
         except FileError as error:
-            code = "invalid_profile" if isinstance(error, ProfileFileError) else "invalid_keys"
-            raise ApiError(400, str(error), code=code) from None
+            raise ApiError(400, str(error), code=_RELOADED[type(error)]) from None
         return _json({"status": "reloaded", "profiles": len(engine.registry.profiles())})
 
     @router.get("/paceline/live", summary="Load and rates, once a second, as events")
@@ -139,6 +140,11 @@ async def _seconds(engine: LiveEngine, request: Request) -> AsyncIterator[bytes]
 
 
 _FIRST_AFTER_S = 0.25
+_RELOADED: dict[type[FileError], str] = {
+    ProfileFileError: "invalid_profile",
+    RateFileError: "invalid_rates",
+    KeyFileError: "invalid_keys",
+}
 
 
 def _generated(engine: LiveEngine) -> dict[str, int]:

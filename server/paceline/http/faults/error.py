@@ -10,6 +10,10 @@ from paceline.wire.errors import ApiError
 from paceline.wire.retry import retry_headers, wait_text
 
 
+class AskedForError(ApiError):
+    """An error that the request itself wants."""
+
+
 def error_of(fault: Fault) -> ApiError:
     """The error that a request asks for, with a wait in its headers where one was asked for."""
     message = fault.message
@@ -27,6 +31,6 @@ def error_of(fault: Fault) -> ApiError:
             "resets_at": int(time.time()) + seconds,
             "resets_in_seconds": seconds,
         }
-    return ApiError(
+    return AskedForError(
         fault.status, message, type=fault.type, code=fault.code, headers=headers, extra=extra
     )
