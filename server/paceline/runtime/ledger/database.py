@@ -21,11 +21,11 @@ from paceline.runtime.ledger.schema import (
 
 
 class LedgerError(Exception):
-    """A ledger that can't be used: which file, and why."""
+    """A ledger that can't be used: where it is, and why."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"ledger {path}: {reason}")
-        self.path = path
+    def __init__(self, where: Path | str, reason: str) -> None:
+        super().__init__(f"ledger {where}: {reason}")
+        self.where = where
         self.reason = reason
 
 

@@ -20,7 +20,7 @@ Dimension = Literal["key_id", "model", "billed_as", "profile", "tier_served", "e
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 _SECOND_US = 1_000_000
-_FOREVER_US = 10**7 * 86_400 * _SECOND_US
+FOREVER_US = 10**7 * 86_400 * _SECOND_US
 """The end of a span that has none: a whole number of days, so that rollups reach it."""
 _MOST_MERGED = 32
 """Series whose rows are looked up one by one; more of them are told apart along the way."""
@@ -64,6 +64,18 @@ class Filter:
             )
             values += [models, models]
         return " AND ".join(parts), values
+
+    def takes(self, series: Sequence[str]) -> bool:
+        """Whether rows of a series match, by its values in the order of DIMENSIONS."""
+        key_id, model, billed_as, _, tier, endpoint, state = series
+        return (
+            (self.key_ids is None or key_id in self.key_ids)
+            and (self.models is None or model in self.models or billed_as in self.models)
+            and (self.tiers is None or tier in self.tiers)
+            and (self.states is None or state in self.states)
+            and (self.endpoints is None or endpoint in self.endpoints)
+            and (self.but_endpoints is None or endpoint not in self.but_endpoints)
+        )
 
 
 ANY = Filter()
@@ -224,8 +236,8 @@ def totals(
     if which.request_id is not None:
         return _summed(connection, _Rows("entries", SUMS, *_on_entries(which)), which, group)
     found: dict[tuple[str, ...], Sums] = {}
-    until_us = _FOREVER_US if which.until_us is None else which.until_us
-    for width, since, until in _cover(which.since_us or 0, until_us):
+    until_us = FOREVER_US if which.until_us is None else which.until_us
+    for width, since, until in cover(which.since_us or 0, until_us):
         if width is None:
             part = _Rows("entries", SUMS, ("created_us >= ?", "created_us < ?"), [since, until])
         else:
@@ -315,7 +327,7 @@ def _where(conditions: Sequence[str]) -> str:
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _cover(since_us: int, until_us: int) -> Iterator[tuple[int | None, int, int]]:
+def cover(since_us: int, until_us: int) -> Iterator[tuple[int | None, int, int]]:
     """A span of time in pieces: the widest rollups that fit, and single entries at its ends.
 
     Each is (width, first start, end) in seconds, or (None, start, end) in microseconds.
