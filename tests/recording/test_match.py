@@ -129,5 +129,5 @@ def test_a_miss_names_what_was_looked_for_and_what_is_nearest() -> None:
 
 def test_the_volatile_fields_are_the_documented_ones() -> None:
     assert {
-        "client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "user",
+        "client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "stream_id", "user",
     } == VOLATILE  # fmt: skip

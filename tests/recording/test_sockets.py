@@ -4,7 +4,9 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -12,8 +14,13 @@ from websockets.http11 import Request, Response
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
+from paceline.core.profile import Engine, Profile
+from paceline.recording import pace
+from paceline.recording.document import Chunk, End, Exchange
+from paceline.recording.document import Request as Asked
+from paceline.recording.turns import Turn, turns_of
 from paceline.testing.server import serve as serve_paceline
-from tests.recording.rig import KEY, recording
+from tests.recording.rig import KEY, MS, exchange, recording
 
 Script = Callable[[ServerConnection], None]
 
@@ -117,3 +124,95 @@ def test_our_own_socket_through_the_recorder(tmp_path: Path) -> None:
         (kept,) = rec.kept()
     assert kinds[0] == "response.created"
     assert [json.loads(c.data)["type"] for c in kept.chunks] == ["response.create", *kinds]
+
+
+# -- played back -------------------------------------------------------------------------------
+
+
+def frames(url: str, *asked: dict[str, Any]) -> list[list[str]]:
+    """What a socket says to each frame, up to the response's end or an error."""
+    found = []
+    with connect(f"{url.replace('http', 'ws')}/v1/responses", proxy=None) as client:
+        for frame in asked:
+            client.send(json.dumps(frame))
+            said: list[str] = []
+            ends = ("response.completed", "response.incomplete", "error")
+            while not said or json.loads(said[-1])["type"] not in ends:
+                said.append(str(client.recv(timeout=10)))
+            found.append(said)
+    return found
+
+
+def create(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "response.create", "model": "m", "input": text, **fields}
+
+
+def test_turns_come_back_frame_for_frame(tmp_path: Path) -> None:
+    one, two = create("one", max_output_tokens=5), create("two", stream_id="s")
+    with serve_paceline() as server, recording(server.base_url, tmp_path) as rec:
+        live = frames(f"http://127.0.0.1:{rec.port}", one, two)
+        rec.kept()
+    with serve_paceline(replay=str(tmp_path), replay_miss="error") as server:
+        # In another order, with fields that don't count, and under another stream's name.
+        again = {**one, "metadata": {"run": "2"}, "client_metadata": {"x": "y"}}
+        renamed, *rest = frames(server.url, {**two, "stream_id": "t"}, two, again, create("three"))
+        assert rest[:2] == [live[1], live[0]]
+        assert [json.loads(f) for f in renamed] == [
+            {**json.loads(f), "stream_id": "t"} for f in live[1]
+        ]
+        ((miss,),) = rest[2:]
+        assert json.loads(miss)["status"] == 404
+        assert json.loads(miss)["error"]["code"] == "recording_not_found"
+
+
+def socket_exchange(*chunks: Chunk, end: End = "complete") -> Exchange:
+    return exchange(
+        request=Asked("WEBSOCKET", "/responses"), status=101, chunks=chunks, end=end, end_ns=0
+    )
+
+
+def said(at: float, text: str) -> Chunk:
+    return Chunk(round(at * MS), text.encode())
+
+
+def heard(at: float, text: str) -> Chunk:
+    return Chunk(round(at * MS), text.encode(), "client")
+
+
+def test_a_frame_belongs_to_the_latest_turn_of_its_stream() -> None:
+    a, b = '{"stream_id":"a"}', '{"stream_id":"b"}'
+    taken = socket_exchange(
+        said(1, "before any"), heard(10, a), said(12, a), heard(15, b), said(18, a), said(19, b),
+        said(20, "of none"), heard(30, a), said(31, a),
+    )  # fmt: skip
+    turns = turns_of(taken)
+    assert [
+        (t.asked.decode(), [(c.at_ns // MS, c.data.decode()) for c in t.frames]) for t in turns
+    ] == [
+        (a, [(2, a), (8, a)]),
+        (b, [(4, b), (5, "of none")]),
+        (a, [(1, a)]),
+    ]
+    # What was broken off is known up to each stream's last turn.
+    cut = turns_of(replace(taken, end="client_left"))
+    assert [len(t.frames) for t in cut] == [2]
+
+
+def test_a_turns_frames_are_paced_like_chunks() -> None:
+    def delta(text: str) -> Chunk:
+        return said(100, json.dumps({"type": "response.output_text.delta", "delta": text}))
+
+    usage = {"type": "response.completed", "response": {"usage": {"output_tokens": 5}}}
+    (turn,) = turns_of(
+        socket_exchange(heard(0, "{}"), delta("a b"), delta("c"), said(200, json.dumps(usage)))
+    )
+    flat = Profile(name="f", title="f", engine=Engine(step_ms=2.0), kind="flat", flat_ttft_ms=10.0)
+
+    def count(text: str) -> int:
+        return len(text.split())
+
+    assert pace.turn_times(turn, 2.0, None, count) == [50 * MS, 50 * MS, 100 * MS]
+    # Two hidden tokens, then two and one.
+    assert pace.turn_times(turn, 1.0, flat, count) == [16 * MS, 18 * MS, 18 * MS]
+    (empty,) = turns_of(socket_exchange(heard(0, "{}"), said(7, "{}")))
+    assert pace.turn_times(empty, 1.0, flat, count) == [7 * MS]

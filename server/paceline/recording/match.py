@@ -8,40 +8,70 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from paceline.recording.document import WEBSOCKET, Exchange, dumps, is_whole
 from paceline.recording.redact import Redactor
+from paceline.recording.turns import Turn, turns_of
 
 Match = Literal["body", "path", "order"]
 
 VOLATILE: Final = frozenset(
-    {"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "user"}
+    {"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "stream_id", "user"}
 )
 """Fields of a body that say who asks or what for, and change from run to run; they don't count."""
 
 Key = tuple[str, ...]
+T = TypeVar("T")
+
+
+class Rotation(Generic[T]):
+    """Things by key; several of one key come in turn, and after the last the first again."""
+
+    def __init__(self) -> None:
+        self._found: dict[Key, list[T]] = {}
+        self._turn: dict[Key, int] = {}
+
+    def add(self, key: Key, thing: T) -> None:
+        """One more of a key."""
+        self._found.setdefault(key, []).append(thing)
+
+    def take(self, key: Key) -> T | None:
+        """The next of a key; None where there is none."""
+        found = self._found.get(key)
+        if not found:
+            return None
+        turn = self._turn.get(key, 0)
+        self._turn[key] = turn + 1
+        return found[turn % len(found)]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._found.values()))
 
 
 class Tape:
-    """Recorded exchanges, to be found again."""
+    """Recorded exchanges, to be found again; those over a WebSocket turn by turn."""
 
     def __init__(self, exchanges: Iterable[Exchange], match: Match = "body") -> None:
         """Those that the client or the recorder broke off are left out: their end is unknown."""
         self.match: Match = match
         every = list(exchanges)
+        sockets = [e for e in every if e.request.method == WEBSOCKET]
         self.exchanges = [e for e in every if is_whole(e) and e.request.method != WEBSOCKET]
-        self.left_out = len(every) - len(self.exchanges)
-        bases = {urlsplit(e.upstream).path.rstrip("/") for e in self.exchanges}
+        self.left_out = len(every) - len(sockets) - len(self.exchanges)
+        bases = {urlsplit(e.upstream).path.rstrip("/") for e in every}
         self._bases = sorted(bases - {""}, key=len, reverse=True)
-        self._found: dict[Key, list[Exchange]] = {}
-        self._turn: dict[Key, int] = {}
+        self._found: Rotation[Exchange] = Rotation()
+        self.turns: Rotation[Turn] = Rotation()
         for each in self.exchanges:
             asked = each.request
             # What is redacted is redacted the same way in what is looked for.
             key = self.key(asked.method, asked.path, asked.query, asked.body)
-            self._found.setdefault(key, []).append(each)
+            self._found.add(key, each)
+        for each in sockets:
+            for turn in turns_of(each):
+                self.turns.add(self.key(WEBSOCKET, each.request.path, "", turn.asked), turn)
 
     def key(self, method: str, path: str, query: str, body: bytes) -> Key:
         """What has to be equal; the query and the body are without credentials."""
@@ -54,12 +84,7 @@ class Tape:
 
     def take(self, key: Key) -> Exchange | None:
         """The next exchange of a key; after the last comes the first again."""
-        found = self._found.get(key)
-        if not found:
-            return None
-        turn = self._turn.get(key, 0)
-        self._turn[key] = turn + 1
-        return found[turn % len(found)]
+        return self._found.take(key)
 
     def resource(self, path: str) -> str:
         """A path without what is the base address's: the upstream's own path, or `/v1`."""
@@ -89,6 +114,13 @@ class Tape:
         if nearest:
             message += f" The nearest of {len(same)} differs in {_listed(nearest)}."
         return message
+
+    def miss_turn(self, frame: bytes) -> str:
+        """The same of a WebSocket's frame."""
+        return (
+            f"No recording of this frame (key {digest(frame)[:12]}) over a WebSocket; "
+            f"there are {len(self.turns)} turns."
+        )
 
 
 def redacted(headers: Iterable[tuple[str, str]], query: str, body: bytes) -> tuple[str, bytes]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from paceline.client.sse import DONE, SseParser
 from paceline.core.profile import Profile
 from paceline.recording.document import Exchange
+from paceline.recording.turns import Turn
 
 Timing = Literal["recorded", "scaled", "profile"]
 
@@ -35,15 +36,39 @@ def as_profile(exchange: Exchange, profile: Profile, count: Count) -> tuple[int,
     if not sum(weights) and not hidden:
         # An error, say: nothing that a model has made.
         return scaled(exchange, 1.0)
+    times = _paced(weights, hidden, prompt, profile)
+    # Headers leave with the first chunk that there is, as a server sends them.
+    head_ns = times[0] if times else round(idle_ttft_ms(profile, prompt) * 1e6)
+    return head_ns, times, times[-1] if times else head_ns
+
+
+def turn_times(turn: Turn, speed: float, profile: Profile | None, count: Count) -> list[int]:
+    """Nanoseconds until each frame of a turn, scaled or, with a profile, at its pace."""
+    if profile is None:
+        return [round(chunk.at_ns / speed) for chunk in turn.frames]
+    weights, usage = [], dict[str, int]()
+    for chunk in turn.frames:
+        data = _json(chunk.data)
+        weights.append(sum(count(text) for text in _texts(data)))
+        _note_usage(data, usage)
+    shown = sum(weights)
+    made = max(usage.get("output", shown) - shown, 0)
+    if not shown and not made:
+        return [chunk.at_ns for chunk in turn.frames]
+    return _paced(weights, made, usage.get("prompt", 0), profile)
+
+
+def _paced(weights: Sequence[int], made: int, prompt: int, profile: Profile) -> list[int]:
+    """When each of some tokens is due, after those that were made before the first."""
+    if is_instant(profile):
+        return [0] * len(weights)
     token_ns = 1e9 / profile.ceiling_tok_s
     first_ns = idle_ttft_ms(profile, prompt) * 1e6
-    times, made = [], hidden
+    times = []
     for weight in weights:
         made += weight
         times.append(round(first_ns + max(made - 1, 0) * token_ns))
-    # Headers leave with the first chunk that there is, as a server sends them.
-    head_ns = times[0] if times else round(first_ns)
-    return head_ns, times, times[-1] if times else head_ns
+    return times
 
 
 def idle_ttft_ms(profile: Profile, prompt_tokens: int) -> float:

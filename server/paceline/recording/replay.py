@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from paceline.core.profile import Profile
 from paceline.http.faults.drop_after import close_connection
 from paceline.http.respond import (
     ClientGoneError,
@@ -25,6 +26,8 @@ from paceline.recording.document import Exchange
 from paceline.recording.files import RecordingError, load
 from paceline.recording.match import Key, Tape, redacted
 from paceline.recording.player import Play, Player, Step
+from paceline.recording.socket_replay import replay_socket
+from paceline.recording.turns import Turn
 from paceline.recording.upstream import HOP_BY_HOP
 from paceline.runtime.engine import LiveEngine
 from paceline.wire.errors import ApiError, invalid, model_not_found
@@ -49,17 +52,18 @@ class Replay:
         """Raises RecordingError for recordings that can't be used."""
         settings = engine.settings
         self.tape = Tape(load(Path(settings.replay)), settings.replay_match)
-        if not self.tape.exchanges:
+        if not self.tape.exchanges and not self.tape.turns:
             raise RecordingError(
-                Path(settings.replay), "", "has no exchange over HTTP that was recorded to its end"
+                Path(settings.replay), "", "has no exchange that was recorded to its end"
             )
         self._engine = engine
         self._made_up = made_up
         self._player = Player(engine.clock)
         self._plays: set[Play] = set()
         log.info(
-            "%d recorded exchanges to answer from%s",
+            "%d recorded exchanges and %d turns over WebSockets to answer from%s",
             len(self.tape.exchanges),
+            len(self.tape.turns),
             f"; {self.tape.left_out} left out" if self.tape.left_out else "",
         )
 
@@ -73,6 +77,16 @@ class Replay:
             await self._made_up(scope, receive, send)
         elif kind == "http":
             await self._http(scope, receive, send)
+        elif self.tape.turns and not self._engine.draining:
+            await replay_socket(
+                scope,
+                receive,
+                send,
+                tape=self.tape,
+                player=self._player,
+                clock=self._engine.clock,
+                times=self._turn_times,
+            )
         elif self._engine.settings.replay_miss == "synthetic":
             await self._made_up(scope, receive, send)
         else:
@@ -173,18 +187,33 @@ class Replay:
         if settings.replay_timing != "profile":
             speed = settings.replay_speed if settings.replay_timing == "scaled" else 1.0
             return pace.scaled(exchange, speed)
+        profile = self._profile(body)
+        if pace.is_instant(profile):
+            return 0, [0] * len(exchange.chunks), 0
+        return pace.as_profile(exchange, profile, self._engine.tokenizer.count)
+
+    def _turn_times(self, turn: Turn) -> list[int]:
+        settings = self._engine.settings
+        speed = settings.replay_speed if settings.replay_timing == "scaled" else 1.0
+        profile = None
+        if settings.replay_timing == "profile":
+            with contextlib.suppress(ApiError):
+                # A frame without a model is none that a model answers.
+                profile = self._profile(turn.asked)
+        return pace.turn_times(turn, speed, profile, self._engine.tokenizer.count)
+
+    def _profile(self, body: bytes) -> Profile:
+        """The profile that serves a request here. Raises ApiError where there is none."""
         model, tier = pace.model_of(body)
         if model is None:
             raise invalid("model", "A profile's pace takes a body with a model in it.")
         registry = self._engine.registry
-        profile = registry.get(model) or registry.get(settings.accept_any_model)
+        profile = registry.get(model) or registry.get(self._engine.settings.accept_any_model)
         if profile is None:
             raise model_not_found(model)
         if tier is not None:
             profile = registry.get(profile.tiers.get(tier, "")) or profile
-        if pace.is_instant(profile):
-            return 0, [0] * len(exchange.chunks), 0
-        return pace.as_profile(exchange, profile, self._engine.tokenizer.count)
+        return profile
 
     def break_off(self) -> None:
         """End every answer that is still being played."""
@@ -217,7 +246,7 @@ async def _left(receive: Receive) -> None:
 
 
 async def _refuse_socket(receive: Receive, send: Send) -> None:
-    """Answers over a WebSocket aren't played: clients that hear so send the request by POST."""
+    """Nothing over a WebSocket is on tape: clients that hear so send the request by POST."""
     await receive()
     error = upgrade_required()
     headers = [(b"content-type", b"application/json")]
