@@ -18,7 +18,7 @@ from paceline.core.profile import Engine, Profile
 from paceline.recording import pace
 from paceline.recording.document import Chunk, End, Exchange
 from paceline.recording.document import Request as Asked
-from paceline.recording.turns import Turn, turns_of
+from paceline.recording.turns import turns_of
 from paceline.testing.server import serve as serve_paceline
 from tests.recording.rig import KEY, MS, exchange, recording
 
