@@ -19,7 +19,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from paceline.core.errors import PlanError
 from paceline.core.ledger import Amount, Shortage, Terms, Window
 from paceline.core.purse import Purse, Stake
 from paceline.runtime.ledger.database import LedgerError
@@ -333,7 +332,7 @@ async def test_a_store_that_is_gone_lets_nobody_wait(
             await settled(ledger, made.entry(held, usd=3))
             assert not ledger.healthy
             assert "doesn't answer" in caplog.text
-            with pytest.raises(PlanError, match="doesn't answer") as refused:
+            with pytest.raises(UnreadableError, match="doesn't answer") as refused:
                 await ledger.hold(made.hold(usd=5), BOUNDED)
             assert (refused.value.status, refused.value.code) == (503, "ledger_unavailable")
             # Who has no terms is let in.

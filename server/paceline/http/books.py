@@ -14,7 +14,7 @@ from paceline.core.money import digits
 from paceline.http.auth import CALLER
 from paceline.runtime.caller import Caller
 from paceline.runtime.ledger.interface import Books, UnreadableError
-from paceline.wire.errors import ApiError
+from paceline.wire.errors import ApiError, from_refusal
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ async def found(question: Awaitable[T]) -> T:
     try:
         return await question
     except UnreadableError as error:
-        raise ApiError(503, str(error), code="ledger_unavailable") from error
+        raise from_refusal(error) from error
 
 
 async def built(rows: int, build: Callable[[], T]) -> T:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from paceline.core.errors import PlanError
 from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
 from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
 
 
-class UnreadableError(Exception):
-    """A question that the ledger can't answer now: its store fails."""
+class UnreadableError(PlanError):
+    """What the ledger can't say now, since its store fails; 503 for whoever asked."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="ledger_unavailable", status=503)
 
 
 class Ledger(Protocol):
@@ -20,7 +24,8 @@ class Ledger(Protocol):
         """Look whether the key can pay the most the request may cost, and set that aside.
 
         One step for everybody who asks: two requests never share the same last dollar. A request
-        that can't be paid leaves nothing behind.
+        that can't be paid leaves nothing behind. Raises UnreadableError where the store that
+        knows doesn't answer.
         """
         ...
 
@@ -37,7 +42,7 @@ class Ledger(Protocol):
         ...
 
     async def standing(self, key_id: str, terms: Terms, now_us: int) -> Standing:
-        """What a key has used and holds."""
+        """What a key has used and holds. Raises UnreadableError, as `hold`."""
         ...
 
     async def close(self) -> None:

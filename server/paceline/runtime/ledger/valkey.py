@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from paceline.core.days import DAY_US, month_of
-from paceline.core.errors import PlanError
 from paceline.core.ledger import Amount, Entry, Hold, Shortage, Standing, Terms
 from paceline.core.purse import within
 from paceline.runtime.ledger.database import LedgerError
@@ -116,7 +115,7 @@ class ValkeyLedger:
     async def hold(self, hold: Hold, terms: Terms) -> Shortage | None:
         """Set aside the most a request can cost, or say what is lacking.
 
-        Raises PlanError (503) for a key with terms while the store doesn't answer.
+        Raises UnreadableError for a key with terms while the store doesn't answer.
         """
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
@@ -149,10 +148,8 @@ class ValkeyLedger:
             self._sender.failed(error)
             self.release(hold)
             if terms:
-                raise PlanError(
-                    "The ledger doesn't answer, so nobody can say whether this can be paid.",
-                    code="ledger_unavailable",
-                    status=503,
+                raise UnreadableError(
+                    "The ledger doesn't answer, so nobody can say whether this can be paid."
                 ) from error
             opened.held = False
             self._open[hold.id] = opened
