@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +53,8 @@ def record(
     server = _Server(recorder, host=host, port=port, log_level=log_level)
     listening = server.config.bind_socket()
     where = listening.getsockname()
+    # The thread that writes exchanges down must not keep the loop for long, as in `serve`.
+    sys.setswitchinterval(0.0005)
     server.ready = f"recording {base} at http://{where[0]}:{where[1]}{base.path} into {out}"
     server.run([listening])
 

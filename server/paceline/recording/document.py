@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -22,6 +22,14 @@ End = Literal["complete", "client_left", "upstream_dropped", "recorder_stopped"]
 """How an exchange ended. Only the first and the third are all that upstream ever said."""
 
 Headers = tuple[tuple[str, str], ...]
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization",
+        "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+"""RFC 9110, section 7.6.1, and the older names of RFC 2616, section 13.5.1."""
 
 
 class DocumentError(ValueError):
@@ -102,9 +110,10 @@ class Exchange:
 
 def to_line(exchange: Exchange) -> str:
     """The document in one line, without its line feed."""
-    head = _head(exchange)
-    head["chunks"] = [_chunk(chunk) for chunk in exchange.chunks]
-    return dumps(head)
+    head = dumps(_head(exchange)).removesuffix("}")
+    # Chunk by chunk: the encoder lets nothing else run until it is done.
+    chunks = ", ".join([dumps(_chunk(chunk)) for chunk in exchange.chunks])
+    return f'{head}, "chunks": [{chunks}]}}'
 
 
 def to_page(exchange: Exchange) -> str:
@@ -288,3 +297,8 @@ def is_whole(exchange: Exchange) -> bool:
 def without_names(headers: Headers, names: Sequence[str] | frozenset[str]) -> Headers:
     """Headers but for some, by lower-case name."""
     return tuple((key, value) for key, value in headers if key.lower() not in names)
+
+
+def decoded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Headers as text."""
+    return tuple((key.decode("latin-1"), value.decode("latin-1")) for key, value in headers)

@@ -22,13 +22,12 @@ from paceline.http.respond import (
 from paceline.http.sink import Send
 from paceline.http.socket_parts import upgrade_required
 from paceline.recording import pace
-from paceline.recording.document import Exchange
+from paceline.recording.document import HOP_BY_HOP, Exchange
 from paceline.recording.files import RecordingError, load
 from paceline.recording.match import Key, Tape, redacted
 from paceline.recording.player import Play, Player, Step
 from paceline.recording.socket_replay import replay_socket
 from paceline.recording.turns import Turn
-from paceline.recording.upstream import HOP_BY_HOP
 from paceline.runtime.engine import LiveEngine
 from paceline.wire.errors import ApiError, invalid, model_not_found
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -19,6 +18,7 @@ from websockets.typing import Subprotocol
 from paceline.http.respond import Receive, Scope
 from paceline.http.sink import Send
 from paceline.recording.document import (
+    HOP_BY_HOP,
     WEBSOCKET,
     Chunk,
     End,
@@ -26,14 +26,12 @@ from paceline.recording.document import (
     Headers,
     Request,
     Response,
+    decoded,
     without_names,
 )
+from paceline.recording.passing import Keeper
 from paceline.recording.redact import Redactor
-from paceline.recording.upstream import HOP_BY_HOP
 from paceline.wire.errors import ApiError
-
-if TYPE_CHECKING:
-    from paceline.recording.proxy import Recorder
 
 _NORMAL = 1000
 _ABNORMAL = 1006
@@ -48,8 +46,8 @@ _HANDSHAKE = (
 class _Tape:
     """What has passed on one connection."""
 
-    def __init__(self, recorder: Recorder, request: Request) -> None:
-        self._recorder = recorder
+    def __init__(self, keeper: Keeper, request: Request) -> None:
+        self._keeper = keeper
         self._request = request
         self._recorded_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._begun_ns = time.monotonic_ns()
@@ -78,7 +76,7 @@ class _Tape:
             for c in self.chunks
         ]
         exchange = Exchange(
-            upstream=str(self._recorder.base),
+            upstream=str(self._keeper.pool.base),
             request=self._request,
             response=self.response,
             chunks=tuple(chunks),
@@ -87,18 +85,16 @@ class _Tape:
             recorded_at=self._recorded_at,
             close=self.close,
         )
-        self._recorder.keep(exchange, redactor)
+        self._keeper.keep(exchange, redactor)
 
 
-async def pass_socket(recorder: Recorder, scope: Scope, receive: Receive, send: Send) -> None:
+async def pass_socket(keeper: Keeper, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one client's WebSocket by one of upstream's."""
-    from paceline.recording.proxy import decoded  # noqa: PLC0415 - it imports this module
-
-    base = recorder.base
+    base = keeper.pool.base
     path = base.resource(scope["path"])
     query = scope["query_string"].decode("latin-1")
     headers = decoded(scope["headers"])
-    tape = _Tape(recorder, Request(WEBSOCKET, path, query, headers))
+    tape = _Tape(keeper, Request(WEBSOCKET, path, query, headers))
     await receive()
     scheme = "wss" if base.scheme == "https" else "ws"
     url = f"{scheme}://{base.authority}{base.path}{path}" + (f"?{query}" if query else "")
@@ -127,13 +123,13 @@ async def pass_socket(recorder: Recorder, scope: Scope, receive: Receive, send: 
         await _refuse(send, 502, (("content-type", "application/json"),), error.body())
         return
     try:
-        await _pass(recorder, tape, upstream, receive, send)
+        await _pass(keeper, tape, upstream, receive, send)
     finally:
         await upstream.close()
 
 
 async def _pass(
-    recorder: Recorder, tape: _Tape, upstream: ClientConnection, receive: Receive, send: Send
+    keeper: Keeper, tape: _Tape, upstream: ClientConnection, receive: Receive, send: Send
 ) -> None:
     response = upstream.response
     kept: Headers = ()

@@ -19,14 +19,6 @@ import httptools
 _CONNECT_S = 15.0
 _MOST_IDLE = 64
 
-HOP_BY_HOP = frozenset(
-    {
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization",
-        "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-    }
-)  # fmt: skip
-"""RFC 9110, section 7.6.1, and the older names of RFC 2616, section 13.5.1."""
-
 
 class UnreachableError(Exception):
     """No connection to upstream; the message says why."""
