@@ -54,6 +54,11 @@ def mean(of: Callable[[Served], float]) -> Own:
     return lambda requests: sum(map(of, requests)) / len(requests)
 
 
+def median(of: Callable[[Served], float]) -> Own:
+    """The middle of something over requests."""
+    return lambda requests: percentile(sorted(map(of, requests)), 50.0)
+
+
 def worst_hundredth(of: Callable[[Served], Iterable[float]]) -> Own:
     """The 99th percentile of all values of all requests, interpolated."""
     return lambda requests: percentile(sorted(v for r in requests for v in of(r)), 99.0)

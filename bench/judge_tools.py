@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge_records import Own, Served, mean, throughput, total_tokens, worst_hundredth
+from judge_records import Own, Served, mean, median, throughput, total_tokens, worst_hundredth
 
 # From the project's folder, where the judges are run, so that the commands can be shown.
 GUIDELLM_BIN = Path("bench/.venv-guidellm/bin")
@@ -110,6 +110,7 @@ def _read_guidellm(load: Load, out: Path) -> Verdict:
     return Verdict(
         {
             "TTFT, mean": of("time_to_first_token_ms"),
+            "TTFT, median": of("time_to_first_token_ms", "median"),
             "ITL, mean": of("inter_token_latency_ms"),
             "TPOT, mean": of("time_per_output_token_ms"),
             "E2E, mean": 1000 * of("request_latency"),
@@ -129,8 +130,15 @@ def _tpot_with_first(requests: Sequence[Served]) -> float:
     return taken / sum(request.tokens for request in requests)
 
 
+def _ttft(meaning: str) -> tuple[Metric, Metric]:
+    return (
+        Metric("TTFT, mean", "ms", mean(lambda r: r.ttft_ms), meaning),
+        Metric("TTFT, median", "ms", median(lambda r: r.ttft_ms), meaning),
+    )
+
+
 GUIDELLM_METRICS = (
-    Metric("TTFT, mean", "ms", mean(lambda r: r.ttft_ms), "first chunk with text"),
+    *_ttft("headers begun to be written, to the first chunk with text"),
     Metric(
         *("ITL, mean", "ms", _itl_weighted),
         "(last − first token) / (n − 1) of a request, weighted by n − 1",
@@ -179,6 +187,7 @@ def _read_aiperf(load: Load, out: Path) -> Verdict:
     return Verdict(
         {
             "TTFT, mean": totals["time_to_first_token"]["avg"],
+            "TTFT, median": totals["time_to_first_token"]["p50"],
             "ITL, mean": totals["inter_token_latency"]["avg"],
             "gap, p99": totals["inter_chunk_latency"]["p99"],
             "E2E, mean": totals["request_latency"]["avg"],
@@ -205,10 +214,7 @@ _GAPS = Metric(
 )
 
 AIPERF_METRICS = (
-    Metric(
-        *("TTFT, mean", "ms", mean(lambda r: r.ttft_ms)),
-        "first chunk with text; connecting included",
-    ),
+    *_ttft("request begun, connecting included, to the first chunk with text"),
     Metric(
         *("ITL, mean", "ms", mean(_per_token)),
         "(E2E − TTFT) / (n − 1) of a request, mean over requests",
@@ -259,6 +265,7 @@ def _read_vllm(load: Load, out: Path) -> Verdict:
     return Verdict(
         {
             "TTFT, mean": result["mean_ttft_ms"],
+            "TTFT, median": result["median_ttft_ms"],
             "TPOT, mean": result["mean_tpot_ms"],
             "ITL, mean": result["mean_itl_ms"],
             "gap, p99": result["p99_itl_ms"],
@@ -276,7 +283,7 @@ def _mean_gap(requests: Sequence[Served]) -> float:
 
 
 VLLM_METRICS = (
-    Metric("TTFT, mean", "ms", mean(lambda r: r.ttft_ms), "first chunk with text"),
+    *_ttft("request begun, connecting included, to the first chunk with text"),
     Metric(
         *("TPOT, mean", "ms", mean(_per_token)),
         "(E2E − TTFT) / (n − 1) of a request, mean over requests",

@@ -94,7 +94,7 @@ def measure(judge: Judge, load: Load, server: Server) -> Finding:
                 raise RuntimeError(f"{len(ids)} requests were counted, not {load.requests}")
             rows = compare(judge, dict(verdict.figures), records.fetch(live.port, ids))
     except (RuntimeError, OSError, KeyError, ValueError) as failed:
-        error = f"{type(failed).__name__}: {failed}"
+        error = f"{type(failed).__name__}: {failed}".replace(f"{ROOT}/", "")
     command = judge.shown(load, url, out)
     return Finding(
         load.name, judge.name, _version(judge), command, tuple(rows), max(0.0, others), error

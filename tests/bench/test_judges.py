@@ -66,7 +66,7 @@ def test_figures_follow_each_judges_definition() -> None:
         for metric in judge.metrics
     }
     for judge in JUDGES:
-        assert own[judge.name, "TTFT, mean"] == 110.0
+        assert own[judge.name, "TTFT, mean"] == own[judge.name, "TTFT, median"] == 110.0
         assert own[judge.name, "output tokens"] == 5
     # (30 + 30) ms over (2 + 1) gaps; and (15 + 30) / 2.
     assert own["guidellm", "ITL, mean"] == 20.0
@@ -98,11 +98,13 @@ def _result(judge: Judge, out: Path) -> Verdict:
             "output_tokens_per_second": 28.5,
             "output_token_count": 2.5,
         }
-        metrics = {k: {"successful": {"mean": v, "total_sum": 5}} for k, v in means.items()}
+        metrics = {
+            k: {"successful": {"mean": v, "median": v, "total_sum": 5}} for k, v in means.items()
+        }
         (out / "result.json").write_text(json.dumps({"benchmarks": [{"metrics": metrics}]}))
     elif judge.name == "aiperf":
         totals = {
-            "time_to_first_token": {"avg": 110.5},
+            "time_to_first_token": {"avg": 110.5, "p50": 110.5},
             "inter_token_latency": {"avg": 22.6},
             "inter_chunk_latency": {"p99": 31.0},
             "request_latency": {"avg": 140.5},
@@ -120,6 +122,7 @@ def _result(judge: Judge, out: Path) -> Verdict:
     else:
         result = {
             "mean_ttft_ms": 110.5,
+            "median_ttft_ms": 110.5,
             "mean_tpot_ms": 22.6,
             "mean_itl_ms": 20.5,
             "p99_itl_ms": 31.0,
