@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 
 from paceline.app import App
+from paceline.http.respond import PRIVATE
 from paceline.runtime.settings import Settings
 from paceline.runtime.toml_files import FileError
 
@@ -118,9 +119,19 @@ def _not_about_upgrades(record: logging.LogRecord) -> bool:
     )
 
 
+def _without_keys(record: logging.LogRecord) -> bool:
+    """Have no key in the headers of an upgrade, which are logged one by one at level debug."""
+    args = record.args
+    if isinstance(args, tuple) and len(args) == 2 and str(args[0]).lower().encode() in PRIVATE:
+        record.args = args[0], "…"
+    return True
+
+
 def logging_config(level: str) -> dict[str, Any]:
-    """Uvicorn's logging, with our own lines beside its."""
+    """Uvicorn's logging, with our own lines beside its, and without anybody's key."""
     config = copy.deepcopy(LOGGING_CONFIG)
+    config["filters"] = {"without_keys": {"()": lambda: _without_keys}}
+    config["handlers"]["default"]["filters"] = ["without_keys"]
     config["loggers"]["paceline"] = {
         "handlers": ["default"],
         "level": level.upper(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import signal
@@ -329,6 +330,13 @@ def test_no_log_knows_a_key(keys_file: Path) -> None:
         for path in (CHAT, MESSAGES, RESPONSES):
             server.post(path, chat("instant"), bearer(key))
             server.post(path, chat("instant"), {"x-api-key": key})
+        url = f"ws://{server.host}:{server.port}{RESPONSES}"
+        with (
+            contextlib.suppress(InvalidStatus),
+            connect(url, proxy=None, additional_headers=bearer(key)) as connection,
+        ):
+            create(connection, model="instant", paceline={"output_tokens": 2})
+            receive(connection)
     said = server.stop()
     assert f"POST {CHAT}" in said
     for key in (TEAM, ADMIN, wrong):

@@ -41,7 +41,7 @@ def request_id(scope: Scope) -> str:
     return "req_" + random_hex(16)
 
 
-_PRIVATE = frozenset(
+PRIVATE = frozenset(
     {
         b"authorization",
         b"x-api-key",
@@ -52,6 +52,7 @@ _PRIVATE = frozenset(
         b"paceline-key-id",
     }
 )
+"""Headers whose values nobody but the front door gets to see."""
 
 
 def public_headers(scope: Scope) -> dict[str, str]:
@@ -63,7 +64,7 @@ def public_headers(scope: Scope) -> dict[str, str]:
     found = {
         key.decode("latin-1"): value.decode("latin-1")
         for key, value in scope["headers"]
-        if key not in _PRIVATE
+        if key not in PRIVATE
     }
     caller: Caller | None = scope.get(CALLER)
     if caller is None:
