@@ -36,8 +36,8 @@ from paceline.http.websocket import ResponseSocket
 from paceline.runtime.admission import NoLedger
 from paceline.runtime.clock import Clock, RealClock
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.ledger.interface import Ledger
 from paceline.runtime.ledger.sqlite import SqliteLedger
+from paceline.runtime.ledger.valkey import ValkeyLedger, is_shared
 from paceline.runtime.profile_files import ProfileRegistry
 from paceline.runtime.settings import Settings
 from paceline.wire.chat import CHAT_NAMES, parse_chat
@@ -157,7 +157,7 @@ class App:
             lifespan=self._lifespan,
         )
         errors.install(app)
-        books = self.ledger if isinstance(self.ledger, SqliteLedger) else None
+        books = None if isinstance(self.ledger, NoLedger) else self.ledger
         app.include_router(routes(self.engine))
         app.include_router(usage_routes(books))
         app.include_router(ledger_routes(books))
@@ -182,10 +182,15 @@ class App:
             await self.ledger.close()
 
 
-def open_ledger(where: str) -> Ledger:
-    """The ledger that the setting names: a file, "" a private one, or `off`. Raises LedgerError."""
+def open_ledger(where: str) -> SqliteLedger | ValkeyLedger | NoLedger:
+    """The ledger that the setting names. Raises LedgerError.
+
+    A file, a store's URL, "" for a private one, or `off`.
+    """
     if where == "off":
         return NoLedger()
+    if is_shared(where):
+        return ValkeyLedger(where)
     return SqliteLedger(Path(where) if where else None)
 
 

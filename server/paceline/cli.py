@@ -85,7 +85,7 @@ def serve(
         int | None, typer.Option(help="Finished requests whose timing is kept.")
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="SQLite file of what every request cost, or off.")
+        str | None, typer.Option(help="SQLite file of what requests cost, a URL, or off.")
     ] = None,
     rates: Annotated[
         list[Path] | None,

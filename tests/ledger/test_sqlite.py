@@ -145,7 +145,7 @@ async def test_a_hold_that_is_settled_soon_has_no_row(
         soon, gone, long, late = (made.hold() for _ in range(4))
         for each in (soon, gone, long, late):
             await ledger.hold(each, TERMS)
-        await settled(ledger, made.entry(soon))
+        ledger.settle(made.entry(soon))
         ledger.release(gone)
         await until(lambda: made.rows(path, "SELECT count(*) FROM holds") == [(2,)])
         assert [len(batch.holds) for batch in batches if batch.holds] == [2]

@@ -15,12 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paceline.core.ledger import Amount, Shortage, Terms, Window
 from paceline.core.purse import Purse, Stake
+from paceline.http.usage_routes import USAGE_PATH
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.queries import Filter
@@ -28,6 +30,7 @@ from paceline.runtime.ledger.valkey import ValkeyLedger, is_shared
 from tests.ledger import made
 from tests.ledger.test_purse import NOON, STEP, TERMS
 from tests.ledger.test_queries import ASKED, ENTRIES, answers_are_right
+from tests.live import CHAT, Server, chat
 
 SERVER = shutil.which("valkey-server") or shutil.which("redis-server")
 pytestmark = pytest.mark.skipif(
@@ -255,6 +258,20 @@ async def test_a_cancelled_hold_is_given_back(store: Store) -> None:
             while held != Amount(1, 0):
                 await asyncio.sleep(0.01)
                 held = (await ledger.standing("k", BOUNDED, made.NOON_US)).held
+
+
+def test_two_servers_keep_one_ledger(store: Store) -> None:
+    environment = {"PACELINE_LEDGER": store.url}
+    with Server(environment=environment) as one, Server(environment=environment) as other:
+        for server in (one, other):
+            assert server.post(CHAT, chat("instant", max_tokens=3)).status == 200
+        for server in (one, other):
+            totals = httpx2.get(f"{server.url}/paceline/ledger/totals").json()
+            assert (totals["requests"], totals["completion_tokens"]) == (2, 6)
+        start = int(time.time()) // 86_400 * 86_400
+        page = httpx2.get(f"{one.url}{USAGE_PATH}?start_time={start}").json()
+        counts = [each["num_model_requests"] for day in page["data"] for each in day["results"]]
+        assert sum(counts) == 2
 
 
 KILLED = """

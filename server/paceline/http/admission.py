@@ -10,6 +10,7 @@ from paceline.core.money import digits
 from paceline.core.plan import Plan
 from paceline.core.request import GenerationRequest
 from paceline.core.usage import Usage
+from paceline.http.books import found
 from paceline.http.faults.error import AskedForError
 from paceline.http.rate_limits import headers as limit_headers
 from paceline.http.rate_limits import limit_refusal, shortage_error, tokens_of
@@ -155,9 +156,9 @@ class Entrance:
             time.time_ns() // 1000,
             most,
         )
-        shortage = await engine.ledger.hold(hold, terms)
+        shortage = await found(engine.ledger.hold(hold, terms))
         if shortage is not None:
-            standing = await engine.ledger.standing(caller.key_id, terms, hold.created_us)
+            standing = await found(engine.ledger.standing(caller.key_id, terms, hold.created_us))
             made = self._headers(account, standing)
             raise shortage_error(
                 shortage, caller, api=self.api, now_us=hold.created_us, headers=made
@@ -181,8 +182,8 @@ class Entrance:
         )
         if terms:
             try:
-                admitted.standing = await engine.ledger.standing(
-                    caller.key_id, terms, hold.created_us
+                admitted.standing = await found(
+                    engine.ledger.standing(caller.key_id, terms, hold.created_us)
                 )
             except BaseException:
                 admitted.release()

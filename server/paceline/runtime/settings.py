@@ -87,7 +87,8 @@ class Settings(BaseSettings):
     timing_requests: int = Field(1024, ge=0, le=1_000_000)
     """Finished requests whose timing is kept."""
     ledger: str = ""
-    """SQLite file of what requests cost; empty forgets it with the process, `off` keeps none."""
+    """SQLite file of what requests cost, or a Valkey's or Redis's URL; empty forgets it with the
+    process, `off` keeps none."""
     rates: Annotated[tuple[Path, ...], NoDecode] = ()
     """Rate cards, or folders of them, over the shipped ones; in the environment joined by `:`."""
     price_date: str = ""
