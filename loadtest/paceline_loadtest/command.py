@@ -168,6 +168,25 @@ def compare_runs(
 
 
 @app.command()
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Results of a run (--json), or several.")],
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page.")] = None,
+) -> None:
+    """Report a run again, or several of one scenario, as under other loads, as one."""
+    from rich.console import Console  # noqa: PLC0415 - see above
+
+    from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
+    from paceline_loadtest.report.files import report_files  # noqa: PLC0415 - see above
+
+    try:
+        report_files(results, html_file, Console())
+    except LoadTestError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'the report'}: {error.strerror or error}")
+
+
+@app.command()
 def scenarios() -> None:
     """List the scenarios that ship."""
     from paceline_loadtest.scenario_files import (  # noqa: PLC0415 - see above
