@@ -6,9 +6,10 @@ side; only its columns about a client, which virtual time doesn't have, are left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,7 @@ from paceline_loadtest.draw import draw
 from paceline_loadtest.model import Target
 from paceline_loadtest.money import price
 from paceline_loadtest.predict import Terms, predict, varies
+from paceline_loadtest.report.breakdown import NAMES
 from paceline_loadtest.report.figures import Figures, figures
 from paceline_loadtest.report.results import Results, RunInfo, TargetRun
 from paceline_loadtest.report.summary import summary_of
@@ -30,6 +32,9 @@ from paceline_loadtest.report.words import sentence
 from paceline_loadtest.scenario import Scenario
 
 CLIENT = "virtual time"
+
+_LABELS_WIDTH, _COLUMN_WIDTH = 33, 25
+"""Of a terminal, in letters: less for a profile, and its numbers would break over lines."""
 
 _OF_A_CLIENT = ("retries", "gap ITL", "waited for a client slot", "client")
 """How the rows begin that a prediction has nothing to say in."""
@@ -72,24 +77,28 @@ def forecast(
     return Results(info, targets)
 
 
-def table(results: Results) -> Table:
-    """The figures, a column a profile."""
+def tables(results: Results, width: int) -> Iterator[Table]:
+    """The figures, a column a profile: as many beside each other as a terminal is wide."""
     info = results.info
     found = figures(results)
     load = f"{results.targets[0].load}, {len(results.targets[0].loops):,} loops"
-    made = Table(
-        title=f"{info.scenario} · predicted · {info.dialect} · {load} · seed {info.seed}",
-        caption="Means and percentiles are of successes only.",
-        title_justify="left",
-        caption_justify="left",
-    )
-    made.add_column("")
-    for one in found:
-        made.add_column(one.run.label, justify="right")
-    for label, cells in rows(found):
-        if not label.strip().startswith(_OF_A_CLIENT) or label.startswith("  "):
-            made.add_row(label, *cells)
-    return made
+    title = f"{info.scenario} · predicted · {info.dialect} · {load} · seed {info.seed}"
+    lines = [(label, cells) for label, cells in rows(found) if not _is_of_a_client(label)]
+    beside = max(1, (width - _LABELS_WIDTH) // _COLUMN_WIDTH)
+    for first in range(0, len(found), beside):
+        part = slice(first, first + beside)
+        made = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        made.add_column("", no_wrap=True)
+        for one in found[part]:
+            made.add_column(Text(one.run.label), justify="right")
+        for label, cells in lines:
+            made.add_row(label, *map(Text, cells[part]))
+        yield made
+
+
+def _is_of_a_client(label: str) -> bool:
+    # The part of the time is indented, and a prediction has it.
+    return label != f"  {NAMES['client']}" and label.strip().startswith(_OF_A_CLIENT)
 
 
 def sentences(results: Results) -> list[str]:

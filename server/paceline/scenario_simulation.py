@@ -15,7 +15,7 @@ from paceline.cli import fail
 from paceline.core.profile import Profile
 from paceline.runtime.rate_files import RateFileError, load_rates, shipped_rates_folder
 from paceline.simulation import report
-from paceline_loadtest.forecast import forecast, notes, sentences, table, to_json
+from paceline_loadtest.forecast import forecast, notes, sentences, tables, to_json
 from paceline_loadtest.scenario_files import ScenarioError, load_scenario
 
 
@@ -55,7 +55,8 @@ def simulate_scenario(
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     console = Console(soft_wrap=False)
-    console.print(table(results))
+    for table in tables(results, console.width):
+        console.print(table)
     for line in sentences(results):
         console.print(Text(line))
     for note in notes(scenario, profiles):
