@@ -102,8 +102,8 @@ def run(
 ) -> None:
     """Run a scenario's loops on every target, and report.
 
-    Exit codes: 0 fine, 1 a --fail-if came true, 2 wrong options or no server, 3 the client was
-    too late for its times to be trusted, 130 Ctrl-C.
+    Exit codes: 0 fine, 1 a --fail-if came true or nothing succeeded, 2 wrong options or no server,
+    3 the client was too late for its times to be trusted, 130 Ctrl-C.
     """
     from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
     from paceline_loadtest.session import Options, run_session  # noqa: PLC0415 - see above

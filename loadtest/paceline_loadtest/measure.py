@@ -150,7 +150,7 @@ class _One:
         )
         if target.paceline:
             calls = list(calls_of(runs))
-            records = ServerRecords(root_of(base_of(target)), _dialect(plan))
+            records = ServerRecords(root_of(base_of(target)), _dialect(plan), target.api_key)
             await asyncio.to_thread(records.fill, calls)
             await asyncio.to_thread(records.receipt, calls, self._lateness.receipt)
             found.loops = relative(runs, began)

@@ -28,9 +28,10 @@ _TOLERANCE_S = 0.001
 class ServerRecords:
     """Reads records of one server; each method blocks, and gives nothing where there is nothing."""
 
-    def __init__(self, root: BaseUrl, dialect: Dialect) -> None:
+    def __init__(self, root: BaseUrl, dialect: Dialect, api_key: str = "paceline") -> None:
         self._root = root
         self._dialect = dialect
+        self._headers = {"Authorization": f"Bearer {api_key}"}
 
     def fill(self, calls: Sequence[Call]) -> None:
         """Note in each call where its time went, and what it was billed."""
@@ -59,7 +60,7 @@ class ServerRecords:
         kind = http.client.HTTPSConnection if root.scheme == "https" else http.client.HTTPConnection
         connection = kind(root.host, root.port, timeout=_TIMEOUT_S)
         try:
-            connection.request("GET", root.path + path)
+            connection.request("GET", root.path + path, headers=self._headers)
             response = connection.getresponse()
             found = orjson.loads(response.read()) if response.status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):

@@ -39,7 +39,7 @@ from paceline_loadtest.report import (
 from paceline_loadtest.retries import Retries
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import ScenarioError, load_scenario
-from paceline_loadtest.statistics import Slo, statistics
+from paceline_loadtest.statistics import Slo, calls_of, statistics
 from paceline_loadtest.targets import api_key_of, is_paceline, parse_targets
 from paceline_loadtest.thresholds import Threshold as Rule
 from paceline_loadtest.thresholds import ThresholdError, evaluate, parse_threshold
@@ -290,6 +290,9 @@ def _report(
 ) -> int:
     failed = False
     for run in results.targets:
+        # Nothing was measured of a target that never answered: that is no success.
+        calls = list(calls_of(run.loops))
+        failed = failed or (bool(calls) and not any(call.ok for call in calls))
         for rule in evaluate(rules, statistics(run.loops, slo)):
             failed = failed or rule.failed
             results.thresholds.append(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+CERTIFICATE = Path(__file__).parent.parent / "data" / "tls" / "cert.pem"
+"""For 127.0.0.1, signed by itself, with a key that everybody can read."""
 
 Piece = bytes | float
 """What is sent, or for how many seconds nothing is."""
@@ -90,7 +95,7 @@ def refusal(status: int, message: str, **headers: str) -> list[Piece]:
 
 
 @asynccontextmanager
-async def scripted(script: Script) -> AsyncIterator[Scripted]:
+async def scripted(script: Script, *, tls: bool = False) -> AsyncIterator[Scripted]:
     """Serve by a script for as long as the block lasts."""
     state = Scripted()
     tasks: set[asyncio.Task[None]] = set()
@@ -110,8 +115,13 @@ async def scripted(script: Script) -> AsyncIterator[Scripted]:
             writer.transport.abort()
             tasks.discard(task)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=512)
-    state.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    context = None
+    if tls:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_name("key.pem"))
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=512, ssl=context)
+    scheme = "https" if tls else "http"
+    state.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
         yield state
     finally:

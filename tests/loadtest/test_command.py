@@ -182,6 +182,12 @@ class TestExitCodes:
         assert result.exit_code == code
         assert word in result.output
 
+    def test_nothing_that_succeeds_is_no_success(self, server: Server, scenario: str) -> None:
+        result = run(server, scenario, "--tiers", "no-such-model")
+        assert result.exit_code == 1
+        assert "Errors: 1 of 1 requests (100%)" in result.output
+        assert "no-such-model" in result.output
+
     def test_half_of_the_calls_fail(self, scenario: str, tmp_path: Path) -> None:
         out = tmp_path / "out.json"
         result = scripted_run(scenario, "--fail-if", "error_rate>0.1", "--json", str(out))

@@ -14,6 +14,7 @@ from paceline_loadtest.lean import LeanClient
 from paceline_loadtest.model import Call, Dialect
 from paceline_loadtest.retries import Retries
 from tests.loadtest.scripted import (
+    CERTIFICATE,
     DONE,
     DROP,
     END,
@@ -166,6 +167,29 @@ class TestConnections:
         assert call.error is not None
         assert "can't be reached" in call.error
         assert call.end_at is not None
+
+
+class TestTls:
+    async def test_a_server_that_is_trusted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        async with scripted(lambda *_: answer("One", " two"), tls=True) as server:
+            client = LeanClient(server.url, "key")
+            for _ in range(2):
+                call, reply = await made(client)
+                assert call.error is None
+                assert reply.text == "One two"
+            await client.aclose()
+        assert server.connections == 1
+
+    async def test_a_server_that_is_not(self) -> None:
+        async with scripted(lambda *_: answer("x"), tls=True) as server:
+            client = LeanClient(server.url, "key")
+            call, _ = await made(client)
+            await client.aclose()
+        assert call.error is not None
+        assert "can't be reached" in call.error
+        assert "certificate" in call.error.lower()
+        assert server.asked == []
 
 
 class TestFailures:

@@ -103,7 +103,7 @@ def measured(server: Server, profile_file: Path, dialect: Dialect) -> TargetRun:
         Load(users=2, loops=2),
         seed=5,
         client="lean",
-        profiles={"brisk": profile},
+        profile_of={"brisk": profile}.get,
     )
     results = asyncio.run(measure(plan, Stop()))
     (run,) = results.targets
