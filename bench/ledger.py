@@ -30,12 +30,10 @@ from paceline.core.usage import Usage
 from paceline.http import errors
 from paceline.http.ledger_routes import PATH, TOTALS_PATH, ledger_routes
 from paceline.http.usage_routes import COSTS_PATH, USAGE_PATH, usage_routes
-from paceline.runtime.ledger.database import open_file
+from paceline.runtime.ledger.database import open_file, write_batch
 from paceline.runtime.ledger.queries import DIMENSIONS
 from paceline.runtime.ledger.rows import entry_row
-from paceline.runtime.ledger.schema import WRITE_BATCH
 from paceline.runtime.ledger.sqlite import SqliteLedger
-from paceline.runtime.ledger.writer import json_text
 
 LEAST_A_SECOND, MOST_MS = 3_000.0, 200.0
 REPEATS = 5
@@ -130,7 +128,7 @@ def fill(path: Path, count: int) -> float:
             )
             for entry in some
         ]
-        connection.execute(WRITE_BATCH, ("[]", "[]", json_text(rows)))
+        write_batch(connection, rows)
     connection.close()
     return time.perf_counter() - started
 

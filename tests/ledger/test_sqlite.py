@@ -81,7 +81,7 @@ async def test_a_line_has_all_that_the_entry_had(place: Path | None) -> None:
         ended = made.entry(held, usd=10**24 + 7, credit=None, state="cut")
         ledger.settle(ended)
         (line,) = await ledger.entries()
-        held = replace(held, model="a\ufffdb")
+        held = replace(held, model="a\0b")
         names = "id request_id key_id model billed_as profile tier_asked tier_served endpoint"
         for name in names.split():
             assert getattr(line, name) == getattr(held, name)

@@ -7,17 +7,25 @@ import json
 import os
 import sqlite3
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
+import orjson
+
 from paceline.core.purse import Meter, Purse, Spent, WindowMeter
-from paceline.runtime.ledger.rows import joined, lost_row
+from paceline.runtime.ledger.rows import Row, joined, lost_row
 from paceline.runtime.ledger.schema import (
     APPLICATION_ID,
     TABLES,
     VERSION,
     WRITE_BATCH,
     batch_sql,
+    stage_sql,
 )
+
+# 256 rows of 35 values are within the 32,766 that a statement may have since SQLite 3.32.
+_STAGES = {rows: stage_sql(rows) for rows in (256, 32, 8, 1)}
 
 
 class LedgerError(Exception):
@@ -93,10 +101,53 @@ def open_reader(path: Path) -> sqlite3.Connection:
 def close_left_open(connection: sqlite3.Connection, ended_us: int) -> int:
     """Turn the holds of a process that died into entries of state `lost`; how many there were."""
     found = connection.execute("SELECT body FROM holds ORDER BY id").fetchall()
-    rows = [lost_row(json.loads(body), ended_us) for (body,) in found]
-    if rows:
-        connection.execute(WRITE_BATCH, ("[]", "[]", json.dumps(rows)))
-    return len(rows)
+    write_batch(connection, [lost_row(json.loads(body), ended_us) for (body,) in found])
+    return len(found)
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    entries: Sequence[Row],
+    holds: Sequence[Row] = (),
+    gone: Sequence[str] = (),
+) -> None:
+    """Commit rows of entries and holds, and ids of released holds; all of them or none.
+
+    Raises sqlite3.Error where SQLite won't have them, and OverflowError for a number above 64 bits.
+    """
+    try:
+        at = 0
+        for rows, sql in _STAGES.items():
+            while len(entries) - at >= rows:
+                some = entries[at : at + rows]
+                try:
+                    connection.execute(sql, list(chain.from_iterable(some)))
+                except UnicodeEncodeError:
+                    connection.execute(sql, [_clean(value) for row in some for value in row])
+                at += rows
+        connection.execute(WRITE_BATCH, (_json(holds), _json(gone)))
+    except BaseException:
+        if connection.in_transaction:
+            connection.rollback()
+        connection.execute("DELETE FROM staged")
+        raise
+
+
+def _clean(value: str | int | None) -> str | int | None:
+    """A text that has no UTF-8 form with question marks in it."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _json(rows: Sequence[Row] | Sequence[str]) -> str:
+    """Rows as JSON; in texts, what has no UTF-8 form becomes a question mark, and NUL U+FFFD."""
+    if not rows:
+        return "[]"
+    try:
+        text = orjson.dumps(rows).decode()
+    except TypeError:
+        text = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace").decode()
+    # SQLite's functions for JSON take a NUL for a text's end.
+    return text.replace("\\u0000", "\\ufffd")
 
 
 def load_purses(connection: sqlite3.Connection) -> dict[str, Purse]:
@@ -137,5 +188,6 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def _prepare(connection: sqlite3.Connection, keep: int | None) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA cache_size = -65536")
+    # In KiB where it is negative: at most 32 MB of memory, that of the ids' index foremost.
+    connection.execute("PRAGMA cache_size = -32768")
     connection.executescript(batch_sql(keep))

@@ -3,9 +3,9 @@
 Amounts are kept in two whole numbers, thousandths and the pico that are left (below 10^9), so that
 no sum of them leaves SQLite's 64 bits: a single number would at 9.2 million dollars.
 
-A batch is one INSERT into the view `batch`, whose trigger does all the work. So it is one
-transaction, and Python's interpreter lock is free while it lasts: the tokens' own thread doesn't
-stand in line for it once a row.
+A batch is rows put into a temporary table, many with one INSERT, and then one INSERT into the view
+`batch`, whose trigger does all the rest. So it is one transaction, and Python lets go of its
+interpreter lock for all of it a few times, not a few times a row.
 """
 
 from __future__ import annotations
@@ -217,8 +217,15 @@ SUMS = ", ".join(
 ROLLED_SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _SUMMED)
 """The same, over rollups."""
 
-WRITE_BATCH = "INSERT INTO batch (holds, gone, entries) VALUES (?, ?, ?)"
-"""Write JSON arrays: rows of new holds, ids of released ones, rows of entries."""
+WRITE_BATCH = "INSERT INTO batch (holds, gone) VALUES (?, ?)"
+"""Write what is staged, and JSON arrays: rows of new holds, and ids of released ones."""
+
+
+def stage_sql(rows: int) -> str:
+    """An INSERT of so many entries for the next batch; each is ENTRY_COLUMNS long."""
+    row = f"({', '.join('?' * len(ENTRY_COLUMNS))})"
+    values = ", ".join([row] * rows)
+    return f"INSERT OR IGNORE INTO staged ({', '.join(ENTRY_COLUMNS)}) VALUES {values}"
 
 
 def _window(name: str) -> str:
@@ -244,8 +251,6 @@ def _added(columns: tuple[str, ...]) -> str:
 
 def batch_sql(keep: int | None) -> str:
     """What makes a connection able to write batches; `keep` is the most entries that are kept."""
-    names = ", ".join(ENTRY_COLUMNS)
-    values = ", ".join(f"json_extract(value, '$[{i}]')" for i in range(len(ENTRY_COLUMNS)))
     series = ", ".join(SERIES_COLUMNS)
     same = " AND ".join(f"series.{name} = staged.{name}" for name in SERIES_COLUMNS)
     stored = ", ".join(f"staged.{name}" for name in _STORED.split(", "))
@@ -258,16 +263,15 @@ def batch_sql(keep: int | None) -> str:
         prune = f"DELETE FROM entries WHERE seq <= (SELECT max(seq) FROM entries) - {keep:d};"
     return f"""
 CREATE TEMP TABLE staged ({", ".join(ENTRY_COLUMNS)}, series, UNIQUE (id));
-CREATE TEMP VIEW batch AS SELECT '' AS holds, '' AS gone, '' AS entries;
+CREATE TEMP VIEW batch AS SELECT '' AS holds, '' AS gone;
 CREATE TEMP TRIGGER write_batch INSTEAD OF INSERT ON batch BEGIN
     INSERT OR IGNORE INTO holds SELECT json_extract(value, '$[0]'), value FROM json_each(NEW.holds);
     DELETE FROM holds WHERE id IN (SELECT value FROM json_each(NEW.gone));
-    INSERT OR IGNORE INTO staged ({names}) SELECT {values} FROM json_each(NEW.entries)
-    WHERE NOT EXISTS (SELECT 1 FROM entries WHERE id = json_extract(value, '$[0]'));
+    DELETE FROM holds WHERE id IN (SELECT id FROM staged);
+    DELETE FROM staged WHERE id IN (SELECT id FROM entries);
     INSERT OR IGNORE INTO series ({series}) SELECT DISTINCT {series} FROM staged;
     UPDATE staged SET series = (SELECT series.id FROM series WHERE {same});
     INSERT INTO entries (series, {_STORED}) SELECT series, {stored} FROM staged;
-    DELETE FROM holds WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each(NEW.entries));
     INSERT INTO rollups
     SELECT span.column1, created_us / 1000000 / span.column1 * span.column1, series, {SUMS}
     FROM staged, (VALUES (60), (3600), (86400)) AS span GROUP BY 1, 2, 3

@@ -8,7 +8,6 @@ anyway, and `healthy` says so.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sqlite3
 import threading
@@ -20,10 +19,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-import orjson
-
+from paceline.runtime.ledger.database import write_batch
 from paceline.runtime.ledger.rows import Row
-from paceline.runtime.ledger.schema import WRITE_BATCH
 
 log = logging.getLogger("paceline.ledger")
 
@@ -37,7 +34,8 @@ _MOST_KEPT = 100_000
 _RETRY_S = 0.5
 # SQLite's result codes for a statement or value at fault: ERROR, TOOBIG, CONSTRAINT, MISMATCH,
 # RANGE (sqlite.org/rescode.html). Any other is the disk's.
-_FAULTY = frozenset({1, 18, 19, 20, 25})
+_ERROR = 1
+_FAULTY = frozenset({_ERROR, 18, 19, 20, 25})
 
 
 @dataclass(slots=True)
@@ -175,14 +173,9 @@ class Writer:
     def _written(self, connection: sqlite3.Connection, batch: Batch) -> bool:
         """Commit a batch; false where the disk won't have it."""
         try:
-            connection.execute(
-                WRITE_BATCH,
-                (json_text(batch.holds), json_text(batch.gone), json_text(batch.entries)),
-            )
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.rollback()
-            if getattr(error, "sqlite_errorcode", 1) & 0xFF in _FAULTY:
+            write_batch(connection, batch.entries, batch.holds, batch.gone)
+        except (sqlite3.Error, OverflowError) as error:
+            if getattr(error, "sqlite_errorcode", _ERROR) & 0xFF in _FAULTY:
                 return self._one_by_one(connection, batch, error)
             if self.healthy:
                 log.error("The ledger can't be written to (%s); tried again from now on.", error)
@@ -195,9 +188,7 @@ class Writer:
         self.written += len(batch.entries)
         return True
 
-    def _one_by_one(
-        self, connection: sqlite3.Connection, batch: Batch, error: sqlite3.Error
-    ) -> bool:
+    def _one_by_one(self, connection: sqlite3.Connection, batch: Batch, error: Exception) -> bool:
         if len(batch) <= 1:
             log.error("A row that the ledger can't hold is left out: %s: %s", error, batch)
             self.lost_writes += 1
@@ -255,16 +246,6 @@ class Writer:
             else:
                 future = item.future
                 self._soon([lambda f=future: _fail(f, RuntimeError("the ledger failed"))])  # type: ignore[misc]  # bound now, as above
-
-
-def json_text(rows: list[Any]) -> str:
-    """Rows as JSON; in texts, what has no UTF-8 form becomes a question mark, and NUL U+FFFD."""
-    try:
-        text = orjson.dumps(rows).decode()
-    except TypeError:
-        text = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace").decode()
-    # SQLite's texts end at a NUL.
-    return text.replace("\\u0000", "\\ufffd")
 
 
 def _run_all(thens: list[Then]) -> None:
