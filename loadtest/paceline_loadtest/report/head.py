@@ -110,10 +110,14 @@ def _tiles(found: Sequence[Figures]) -> str:
         if one.money is not None and one.money.task_usd is not None:
             small.append(f"{dollars(one.money.task_usd)} a task")
         task = seconds(one.task.mean) if one.task is not None else NONE
+        late, mark = one.run.lateness, ""
+        if late is not None and late.spoils is not None:
+            mark = " spoiled"
+            small.append("spoiled by the client")
         lines = "".join(f"<div class='small'>{escape(text)}</div>" for text in small)
         name = escape(name_of(one, found))
         boxes.append(
-            f"<div class='tile'><div class='name'>{name}</div>"
+            f"<div class='tile{mark}'><div class='name'>{name}</div>"
             f"<div class='big'>{escape(task)}</div>{lines}</div>"
         )
     return f"<div class='tiles'>{''.join(boxes)}</div>"

@@ -77,6 +77,7 @@ a{color:inherit}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11.5rem,1fr));gap:.75rem;
 margin:1rem 0}
 .tile{border:1px solid var(--line);border-radius:6px;padding:.7rem .85rem;background:var(--soft)}
+.spoiled .small:last-child{color:var(--bad);font-weight:600}
 .tile .name{font-weight:600;overflow-wrap:anywhere}
 .tile .big{font-size:1.65rem;line-height:1.25;font-variant-numeric:tabular-nums;
 letter-spacing:-.01em}
