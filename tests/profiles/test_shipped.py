@@ -257,9 +257,19 @@ def test_tiers() -> None:
                 "fast": name,
                 "priority": name,
                 **({"ultrafast": "gpt-5.6-sol-ultrafast"} if m == "sol" else {}),
-                "flex": f"gpt-5.6-{m}",
+                "flex": "gpt-5.6-sol-flex" if m == "sol" else f"gpt-5.6-{m}",
             }
             for m, name in fast.items()
         },
         "claude-opus-4-8": {"fast": "claude-opus-4-8-fast"},
     }
+
+
+def test_flex_is_slower_and_says_that_nobody_knows_by_how_much() -> None:
+    flex, standard = PROFILES["gpt-5.6-sol-flex"], PROFILES["gpt-5.6-sol"]
+    assert flex.ceiling_tok_s == pytest.approx(standard.ceiling_tok_s / 2, rel=1e-4)
+    assert flex.tenants.queue_ms_p50 > standard.tenants.queue_ms_p50
+    for key in ("engine.step_ms", "engine.step_ms_per_seq", "tenants.queue_ms_p50"):
+        source = flex.source(key)
+        assert source is not None
+        assert source.kind == "hypothesis"
