@@ -106,7 +106,8 @@ def run(
     3 the client was too late for its times to be trusted, 130 Ctrl-C.
     """
     from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
-    from paceline_loadtest.session import Options, run_session  # noqa: PLC0415 - see above
+    from paceline_loadtest.options import Options  # noqa: PLC0415 - see above
+    from paceline_loadtest.session import run_session  # noqa: PLC0415 - see above
 
     options = Options(
         scenario=scenario,

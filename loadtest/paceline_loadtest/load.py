@@ -16,8 +16,11 @@ from time import perf_counter
 from paceline_loadtest.arrivals import Arrivals
 from paceline_loadtest.clock import sleep_until
 
+_AHEAD_S = 0.2
+"""A loop is made ready so long before it is due: what that takes is nobody's lateness."""
+
 Work = Callable[[int, float], Awaitable[None]]
-"""Runs loop `number`, whose first call is scheduled at a time."""
+"""Makes loop `number` ready, and runs it from the time on for which it is scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ async def _open(load: Load, work: Work, started_at: float) -> None:
             if load.duration_s is not None and offset >= load.duration_s:
                 return
             due = started_at + offset
-            await sleep_until(due)
+            await sleep_until(due - _AHEAD_S)
             # Arrivals that are behind come at once, but not before the loop has had a turn.
             if number % 64 == 63:
                 await asyncio.sleep(0)

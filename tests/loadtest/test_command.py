@@ -248,6 +248,8 @@ class TestUsage:
             (["SCENARIO", "--base-url", "http://127.0.0.1:9/v1"], "can't be reached"),
             (["SCENARIO", "--api-key-env", "NO_SUCH_KEY"], "the environment has no NO_SUCH_KEY"),
             (["SCENARIO", "--compare", "nowhere.json"], "nowhere.json: No such file"),
+            (["SCENARIO", "--json", "no/such/folder/a.json"], "--json: no/such/folder/a.json"),
+            (["SCENARIO", "--html", "tests"], "--html: tests can't be written"),
             (["SCENARIO", "--profiles", "nowhere.toml"], "nowhere.toml"),
         ],
     )
@@ -398,8 +400,9 @@ class TestFiles:
     ) -> None:
         monkeypatch.setenv("SOME_KEY", "sk-secret-1234")
         out, page = tmp_path / "out.json", tmp_path / "out.html"
-        flags = ["--tiers", "instant", "--api-key-env", "SOME_KEY"]
+        url = server.url.replace("http://", "http://somebody:sk-secret-5678@")
+        flags = ["--tiers", "instant", "--api-key-env", "SOME_KEY", "--base-url", f"{url}/v1"]
         result = run(server, scenario, *flags, "--json", str(out), "--html", str(page))
         assert result.exit_code == 0
         for text in (out.read_text(), page.read_text(), result.output):
-            assert "sk-secret-1234" not in text
+            assert "sk-secret" not in text
