@@ -131,18 +131,21 @@ def _said(found: Sequence[Figures]) -> str:
 
 
 def _targets(found: Sequence[Figures]) -> str:
-    lines = [["target", "model", "service tier", "server", "profile", "prices"]]
+    lines = [["target", "model", "service tier", "server", "load", "profile", "prices"]]
     for one in found:
         target = one.run.target
-        facts = "; ".join(f"{name} {value}" for name, value in one.run.facts.items())
+        served = sorted({c.server.profile for c in one.run.calls() if c.server.profile is not None})
+        facts = [*served, *(f"{name} {value}" for name, value in one.run.facts.items())]
+        prices = "the server's bill" if one.money is not None else NONE
         lines.append(
             [
                 name_of(one, found),
                 target.model,
                 target.service_tier or NONE,
                 target.base_url,
-                facts or NONE,
-                one.run.price_source or NONE,
+                one.run.load or NONE,
+                "; ".join(facts) or NONE,
+                one.run.price_source or prices,
             ]
         )
     return f"<details><summary>The targets</summary>{table(lines, kind='left')}</details>"
