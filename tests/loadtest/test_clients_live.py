@@ -129,6 +129,36 @@ async def test_every_failure_is_one(
 
 @BOTH
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_headers_of_a_request_s_own_are_sent(
+    server: Server, kind: ClientKind, dialect: Dialect
+) -> None:
+    asked = ask(dialect, "flat-2000")
+    asked.headers = {"X-Paceline-Fault": "fail_after:9", "X-Request-Id": f"own-{kind}-{dialect}"}
+    async with client_of(kind, server) as client:
+        call, _ = await made(client, asked)
+    assert call.error is not None
+    assert call.request_id == f"own-{kind}-{dialect}"
+    # Five of the nine are hidden.
+    assert len(call.chunk_at) == 4
+    assert server.record(call.request_id)["state"] == "failed"
+
+
+@BOTH
+@EVERY
+async def test_a_refused_call_is_made_again_when_it_is_told_to(
+    server: Server, kind: ClientKind, dialect: Dialect
+) -> None:
+    async with client_of(kind, server, retries=1) as client:
+        began = perf_counter()
+        call, _ = await made(client, ask(dialect, "instant", fault="error:429,1"))
+    assert call.status == 429
+    assert call.retries == 1
+    assert 1.0 <= call.waited_s <= perf_counter() - began
+    assert call.error is not None
+
+
+@BOTH
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 @pytest.mark.parametrize("fault", ["slice:1", "slice:7,3"])
 async def test_a_stream_that_is_cut_anywhere(
     server: Server, kind: ClientKind, dialect: Dialect, fault: str
