@@ -59,7 +59,7 @@ class Context:
 
     def tool_turns(self) -> int:
         """Answers for the case's model that ended in tool calls."""
-        return sum(r["finish_reason"] == "tool_calls" for r in self.server.ledger())
+        return sum(r["finish_reason"] == "tool_calls" for r in self.server.records())
 
 
 @dataclass(frozen=True)

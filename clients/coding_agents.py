@@ -98,7 +98,7 @@ def codex_loop(provider: str | None) -> Callable[[Context], str]:
         posts = sum(r.path == RESPONSES and r.method == "POST" for r in context.server.requests)
         used = "WebSocket" in context.case.transport
         need(bool(frames) == used and bool(posts) != used, f"{frames} frames, {posts} POSTs")
-        return f"{len(good)} commands run, {len(context.server.ledger())} answers"
+        return f"{len(good)} commands run, {len(context.server.records())} answers"
 
     return run
 
@@ -110,13 +110,13 @@ def codex_tier(context: Context) -> str:
         lines = [] if tier == "default" else [f'service_tier = "{tier}"']
         home = _codex_home(context, *lines, 'model_reasoning_effort = "low"', provider=None)
         context.server.clear()
-        before, known = context.seconds, len(context.server.ledger())
+        before, known = context.seconds, len(context.server.records())
         _codex(context, home, "Say hello.")
         seconds[tier] = context.seconds - before
         sent = {r.json.get("service_tier") for r in context.server.requests if r.body}
         wanted = {"default": {None}, "fast": {"priority"}}[tier]
         need(sent == wanted, f"{tier} arrived as {sent}")
-        served = {r["service_tier"] for r in context.server.ledger()[known:]}
+        served = {r["service_tier"] for r in context.server.records()[known:]}
         need(served == {"default" if tier == "default" else "priority"}, f"served as {served}")
     need(seconds["fast"] < 0.7 * seconds["default"], f"{seconds}")
     return f"fast arrives as priority: {seconds['default']:.1f} s, then {seconds['fast']:.1f} s"
@@ -132,7 +132,7 @@ def codex_compaction(provider: str | None) -> Callable[[Context], str]:
         bodies = [r.body for r in context.server.requests]
         asked = sum(b"compaction_trigger" in b or b"CONTEXT CHECKPOINT" in b for b in bodies)
         need(asked, "nothing was compacted")
-        answers = len(context.server.ledger())
+        answers = len(context.server.records())
         need(answers < 40, f"{answers} answers: it went round in circles")
         return f"compacted, {answers} answers in all"
 
@@ -178,7 +178,7 @@ def claude_loop(context: Context) -> str:
     (end,) = [event for event in events if event["type"] == "result"]
     need(end["subtype"] == "success" and not end["is_error"], f"it ended with {end}")
     _mended(context, end["result"])
-    return f"{len(good)} tools run, {len(context.server.ledger())} answers"
+    return f"{len(good)} tools run, {len(context.server.records())} answers"
 
 
 _SCRIPTS = Path(__file__).parent / "scripts"

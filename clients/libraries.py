@@ -33,7 +33,7 @@ def _node(program: str, *arguments: str) -> Callable[[Context], str]:
 
 
 def _done(context: Context) -> str:
-    answers = len(context.server.ledger())
+    answers = len(context.server.records())
     return f"{answers} answers, {context.tool_turns()} with tool calls"
 
 

@@ -79,7 +79,7 @@ def run(limit: Limit, client: Client) -> Row:
             tempfile.TemporaryDirectory(prefix="client-", ignore_cleanup_errors=True) as name,
             staged(limit, Path(name), client.tokens_a_minute) as stage,
         ):
-            known = {record["id"] for record in stage.server.ledger()}
+            known = {record["id"] for record in stage.server.records()}
             named = limit.tier and client.tier is None
             asked = Asked(
                 stage.server.url,
@@ -91,7 +91,7 @@ def run(limit: Limit, client: Client) -> Row:
             )
             ran = client.run(asked)
             seconds, said = ran.seconds, ran.said
-            records = [r for r in stage.server.ledger() if r["id"] not in known]
+            records = [r for r in stage.server.records() if r["id"] not in known]
             did = judge(limit, client, ran, list(stage.tap.exchanges), records)
     except Exception as error:
         print("".join(traceback.format_exception(error)[-2:]), file=sys.stderr)

@@ -47,10 +47,10 @@ QUICK = replace(OPENAI, run=_ask)
 
 def _do(limit: Limit, folder: Path) -> str:
     with staged(limit, folder) as stage:
-        known = {record["id"] for record in stage.server.ledger()}
+        known = {record["id"] for record in stage.server.records()}
         tier = QUICK.tier if limit.tier else None
         ran = QUICK.run(Asked(stage.server.url, limit.with_key, MODEL, folder, tier))
-        records = [record for record in stage.server.ledger() if record["id"] not in known]
+        records = [record for record in stage.server.records() if record["id"] not in known]
         return judge(limit, QUICK, ran, stage.tap.exchanges, records)
 
 

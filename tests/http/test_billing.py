@@ -15,7 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 from websockets.sync.client import connect
 
-from paceline.runtime.ledger.queries import Line
+from paceline.runtime.ledger.questions import Line
 from tests.http.broken import DIALECTS, MESSAGES, RESPONSES, body, create, fault, receive
 from tests.http.site import HeldUp, Site, site
 from tests.live import CHAT, COMPLETIONS, EMBEDDINGS, PATIENCE_S, Wire, wait_until
@@ -305,6 +305,48 @@ def test_a_frame_and_a_background_state_wait_too(held_up: tuple[Site, HeldUp]) -
     ledger.go.set()
     wait_until(lambda: _status(server, response) == "completed", "it is told")
     assert Counter(line.state for line in server.entries()) == {"finished": 2}
+
+
+def test_a_socket_that_closes_in_the_gap(held_up: tuple[Site, HeldUp]) -> None:
+    server, ledger = held_up
+    url = f"ws://{server.host}:{server.port}{RESPONSES}"
+    for number, model in enumerate(MODELS, 1):
+        with connect(url, proxy=None) as socket:
+            create(socket, model=model)
+            wait_until(lambda: ledger.waiting == number, "it is settled")  # noqa: B023 - asked now
+    time.sleep(0.05)
+    ledger.go.set()
+    server.at_rest()
+    assert [line.state for line in server.entries()] == ["finished", "finished"]
+    assert server.post(RESPONSES, body(RESPONSES)).status == 200, "the server goes on"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("path", DIALECTS)
+def test_an_encoder_that_breaks_in_the_middle_has_failed(
+    path: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def broken(self: object, start: int, stop: int) -> bytes:
+        calls.append(start)
+        raise RuntimeError("broken")
+
+    for module, name in (
+        ("paceline.wire.choice", "Choice"),
+        ("paceline.wire.responses.choice", "ResponseChoice"),
+        ("paceline.wire.anthropic.encode", "_Message"),
+    ):
+        monkeypatch.setattr(f"{module}.{name}.tokens", broken)
+    with site() as server:
+        with Wire(server) as wire:
+            wire.send("POST", path, body(path, model, stream=True), {"Connection": "close"})
+            while wire.more():
+                pass
+        entry = last(server)
+        assert (entry.state, entry.usd, entry.completion_tokens) == ("failed", 0, 0)
+        assert server.metrics().value("paceline_streams_aborted_total", cause="error") == 1
+    assert calls
 
 
 def _status(server: Site, response: str) -> str:

@@ -48,7 +48,7 @@ def test_any_model_is_served_at_once_and_the_request_can_be_read() -> None:
         record = server.record(request.request_id)
         assert record["output_tokens"] == 5
         assert record["profile"] == "instant"
-        assert server.ledger() == [record]
+        assert server.records() == [record]
         with pytest.raises(KeyError):
             server.record("req_nobody")
         server.clear()
@@ -72,7 +72,7 @@ def test_requests_come_in_order_refused_ones_too() -> None:
 
 
 @pytest.mark.realtime
-def test_speed_runs_the_servers_time_faster_and_the_ledger_keeps_it() -> None:
+def test_speed_runs_the_servers_time_faster_and_the_records_keep_it() -> None:
     with serve("flat-50", speed=10) as server:
         begun = time.monotonic()
         chunks = say(
@@ -82,7 +82,7 @@ def test_speed_runs_the_servers_time_faster_and_the_ledger_keeps_it() -> None:
         )
         took = time.monotonic() - begun
         assert len(chunks) == 103
-        (record,) = server.ledger()
+        (record,) = server.records()
     # 1 s to the first token and 100 gaps of 20 ms, ten times as fast.
     assert 0.29 <= took < 1.5
     assert record["times_ms"]["first_token_due"] == pytest.approx(1000, abs=5)
@@ -107,7 +107,7 @@ def test_instant_takes_all_waiting_away_and_keeps_names_limits_and_tiers() -> No
             say(server, "claude-opus-4-8", max_tokens=200_000)
         tier = say(server, "gpt-5.6-sol", service_tier="fast").service_tier
         assert tier == "priority"
-        assert [r["profile"] for r in server.ledger()] == [
+        assert [r["profile"] for r in server.records()] == [
             "claude-opus-4-8",
             "gpu-40",
             "gpt-5.6-sol-api-fast",
@@ -122,10 +122,10 @@ def test_a_profile_may_be_a_name_a_file_or_the_thing_itself() -> None:
     with serve(mine, profiles=[quick]) as server:
         say(server, "whatever")
         say(server, "quick", max_tokens=1)
-        assert [r["profile"] for r in server.ledger()] == ["mine", "quick"]
+        assert [r["profile"] for r in server.records()] == ["mine", "quick"]
     with serve(quick) as server:
         say(server, "whatever", max_tokens=1)
-        assert [r["profile"] for r in server.ledger()] == ["quick"]
+        assert [r["profile"] for r in server.records()] == ["quick"]
     with (
         pytest.raises(ValueError, match="no profile 'gpu-41'; near it are gpu-40"),
         serve("gpu-41"),
@@ -172,7 +172,7 @@ def test_each_frame_of_a_websocket_is_a_request() -> None:
         ] * 2
         assert server.requests[0].headers["x-mine"] == "1"
         assert "secret" not in str(server.requests)
-        assert len(server.ledger()) == 2
+        assert len(server.records()) == 2
 
 
 def test_two_servers_side_by_side_and_no_thread_left_behind() -> None:
@@ -199,7 +199,7 @@ def test_a_stream_under_way_does_not_keep_the_server_from_stopping() -> None:
         with pytest.raises(openai.APIError):
             list(stream)
         server.stop()
-        assert [r["state"] for r in server.ledger()] == ["aborted"]
+        assert [r["state"] for r in server.records()] == ["aborted"]
 
 
 def test_the_package_names_what_it_has() -> None:

@@ -65,6 +65,11 @@ async def deliver(engine: LiveEngine, answer: Answer, sink: PatientSink, receive
         if not answer.said:
             await _said(answer)
         await sink.ready()
+    except BaseException as error:
+        if not answer.over:
+            broken = isinstance(error, Exception)
+            answer.abort(engine.clock.now_ns(), "error" if broken else "shutdown")
+        raise
     finally:
         if leaving is not None:
             leaving.cancel()

@@ -1,4 +1,4 @@
-"""What happened to each request, kept for a while: the ledger behind one request's own page.
+"""What happened to each request, kept for a while: what one request's own page shows.
 
 A record is opened when a request arrives, gets one entry for every write that left for its
 client, and is read as JSON. Everything is bounded: the number of finished records, and the bytes

@@ -20,7 +20,7 @@ class Received:
     """One request, or one frame of a WebSocket, in the order of arrival.
 
     `headers` are by lower-case name and without credentials. `status` and `request_id` are known
-    when the answer has begun; the id finds the request in the ledger. A frame has the method
+    when the answer has begun; the id finds its record. A frame has the method
     `WEBSOCKET` and the headers of the handshake.
     """
 

@@ -34,7 +34,7 @@ _PATIENCE_S = 30.0
 class TestServer:
     """A running server. `url` is its root, `base_url` what clients of OpenAI's API take.
 
-    Anthropic's clients take `url`. All times in the ledger are the server's own: at a speed of 10
+    Anthropic's clients take `url`. All times in the records are the server's own: at a speed of 10
     they say what the client would have seen at a speed of 1.
     """
 
@@ -56,7 +56,7 @@ class TestServer:
         """The requests that arrived, oldest first; those for `/paceline/...` among them."""
         return list(self._recorder.requests)
 
-    def ledger(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """What the server kept of each request for tokens, oldest first, as JSON objects.
 
         The same as `GET /paceline/requests/{id}` says: times, counts, and every write.
@@ -65,14 +65,14 @@ class TestServer:
         return self._ask(lambda: [r.to_json() for r in reversed(records.recent(len(records)))])
 
     def record(self, request_id: str) -> dict[str, Any]:
-        """One request's entry in the ledger. Raises KeyError where there is none."""
+        """One request's record. Raises KeyError where there is none."""
         found = self._ask(lambda: self.app.engine.records.get(request_id))
         if found is None:
             raise KeyError(request_id)
         return self._ask(found.to_json)
 
     def clear(self) -> None:
-        """Forget the requests that arrived; the ledger stays."""
+        """Forget the requests that arrived; the records stay."""
         self._recorder.requests.clear()
 
     def start(self) -> None:
