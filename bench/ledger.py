@@ -31,7 +31,7 @@ from paceline.http import errors
 from paceline.http.ledger_routes import PATH, TOTALS_PATH, ledger_routes
 from paceline.http.usage_routes import COSTS_PATH, USAGE_PATH, usage_routes
 from paceline.runtime.ledger.database import open_file, write_batch
-from paceline.runtime.ledger.queries import DIMENSIONS
+from paceline.runtime.ledger.questions import DIMENSIONS
 from paceline.runtime.ledger.rows import entry_row
 from paceline.runtime.ledger.sqlite import SqliteLedger
 

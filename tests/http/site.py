@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from paceline.core.ledger import Entry
 from paceline.core.profile import Profile
-from paceline.runtime.ledger.queries import Line
+from paceline.runtime.ledger.questions import Line
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from paceline.testing.server import TestServer, serve
 from tests.connection import PATIENCE_S, Answer, Wire

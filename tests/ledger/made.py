@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline.core.ledger import Amount, Entry, EntryState, Hold, Times
 from paceline.core.usage import Usage
-from paceline.runtime.ledger.queries import Cursor, Line
+from paceline.runtime.ledger.questions import Cursor, Line
 
 NOON_US = 1_790_000_000_000_000
 """21 September 2026, 14:13:20 UTC."""

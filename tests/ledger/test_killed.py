@@ -11,7 +11,7 @@ import pytest
 
 from paceline.core.ledger import Amount, Terms, Window
 from paceline.runtime.ledger.database import LedgerError
-from paceline.runtime.ledger.queries import Filter
+from paceline.runtime.ledger.questions import Filter
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from tests.ledger import made
 

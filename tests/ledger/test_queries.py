@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from paceline.core.ledger import ENTRY_STATES, Amount, Entry, Terms
 from paceline.core.usage import Usage
-from paceline.runtime.ledger import queries
+from paceline.runtime.ledger import queries, questions
 from paceline.runtime.ledger.interface import Books, Ledger
-from paceline.runtime.ledger.queries import DIMENSIONS, Cursor, Dimension, Filter, Sums
+from paceline.runtime.ledger.questions import DIMENSIONS, Cursor, Dimension, Filter, Sums
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from tests.ledger import made
 
@@ -202,7 +202,7 @@ async def answers_are_right(
 @given(st.integers(0, 10**16), st.integers(0, 10**16))
 def test_a_span_is_covered_once_in_order(since: int, until: int) -> None:
     at = since
-    for width, first, last in queries.cover(since, until):
+    for width, first, last in questions.cover(since, until):
         unit = 10**6 if width else 1
         assert first * unit == at
         assert last > first

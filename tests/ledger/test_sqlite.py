@@ -19,7 +19,7 @@ from paceline.core.usage import Usage
 from paceline.runtime.ledger import sqlite as module
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import Books, Ledger, UnreadableError
-from paceline.runtime.ledger.queries import Filter, Sums
+from paceline.runtime.ledger.questions import Filter, Sums
 from paceline.runtime.ledger.rows import entry_row
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from paceline.runtime.ledger.writer import Batch

@@ -25,7 +25,7 @@ from paceline.core.purse import Purse, Stake
 from paceline.http.usage_routes import USAGE_PATH
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
-from paceline.runtime.ledger.queries import Filter
+from paceline.runtime.ledger.questions import Filter
 from paceline.runtime.ledger.valkey import ValkeyLedger, is_shared
 from tests.ledger import made
 from tests.ledger.test_purse import NOON, STEP, TERMS

@@ -18,7 +18,7 @@ from paceline.core.money import digits
 from paceline.http.books import books_of, built, found, json_answer, visible_keys
 from paceline.http.query_params import QueryParams
 from paceline.runtime.ledger.interface import Books
-from paceline.runtime.ledger.queries import DIMENSIONS, Cursor, Filter, Line, Sums
+from paceline.runtime.ledger.questions import DIMENSIONS, Cursor, Filter, Line, Sums
 from paceline.wire.errors import invalid
 
 PATH = "/paceline/ledger"

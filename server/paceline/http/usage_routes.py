@@ -20,7 +20,7 @@ from fastapi import APIRouter, Request, Response
 from paceline.http.books import books_of, built, found, json_answer, number, visible_keys
 from paceline.http.query_params import QueryParams
 from paceline.runtime.ledger.interface import Books
-from paceline.runtime.ledger.queries import Dimension, Filter, Group, Sums
+from paceline.runtime.ledger.questions import Dimension, Filter, Group, Sums
 from paceline.wire.errors import invalid
 
 USAGE_PATH = "/v1/organization/usage/completions"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from paceline.core.errors import PlanError
 from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
-from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
+from paceline.runtime.ledger.questions import ANY, Cursor, Dimension, Filter, Group, Line
 
 
 class UnreadableError(PlanError):

@@ -31,7 +31,7 @@ from paceline.runtime.ledger.database import (
     open_reader,
 )
 from paceline.runtime.ledger.interface import UnreadableError
-from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
+from paceline.runtime.ledger.questions import ANY, Cursor, Dimension, Filter, Group, Line
 from paceline.runtime.ledger.rows import entry_row, hold_row
 from paceline.runtime.ledger.writer import Batch, Then, Writer
 

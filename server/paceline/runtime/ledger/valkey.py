@@ -25,9 +25,10 @@ from paceline.core.ledger import Amount, Entry, Hold, Shortage, Standing, Terms
 from paceline.core.purse import within
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
-from paceline.runtime.ledger.queries import ANY, Cursor, Dimension, Filter, Group, Line
+from paceline.runtime.ledger.questions import ANY, Cursor, Dimension, Filter, Group, Line
 from paceline.runtime.ledger.rows import split
-from paceline.runtime.ledger.valkey_books import ValkeyBooks, hold_line, sums_of
+from paceline.runtime.ledger.valkey_books import ValkeyBooks
+from paceline.runtime.ledger.valkey_rows import entry_line, hold_line, sums_of
 from paceline.runtime.ledger.valkey_scripts import HOLD, LEASE, SETTLE
 from paceline.runtime.ledger.valkey_sender import TIMEOUT_S, Job, Sender, Then, errors
 from paceline.runtime.ledger.valkey_terms import shortage, standing, terms_json
@@ -135,7 +136,7 @@ class ValkeyLedger:
         call = asyncio.ensure_future(
             self._hold(
                 keys=[self._purse(hold.key_id), self._holds(), self._key("processes")],
-                args=[json.dumps(question), hold.id, hold_line(hold), self._process],
+                args=[json.dumps(question), hold.id, json.dumps(hold_line(hold)), self._process],
             )
         )
         try:
@@ -292,27 +293,7 @@ class ValkeyLedger:
     # -- keys and rows ---------------------------------------------------------------------------
 
     def _settling(self, entry: Entry, holds: str, then: Then | None) -> Job:
-        usage, times = entry.usage, entry.times
-        line = Line._make(json.loads(hold_line(entry.hold)))._replace(
-            state=entry.state,
-            ended_us=entry.ended_us,
-            finish_reason=entry.finish_reason,
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.cached_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            completion_tokens=usage.completion_tokens,
-            reasoning_tokens=usage.reasoning_tokens,
-            ttft_ns=times.ttft_ns,
-            queue_ns=times.queue_ns,
-            prefill_ns=times.prefill_ns,
-            decode_ns=times.decode_ns,
-            total_ns=times.total_ns,
-        )
-        (usd_milli, usd_pico), (milli, pico) = split(entry.cost.usd), split(entry.cost.credits)
-        line = line._replace(
-            usd_milli=usd_milli, usd_pico=usd_pico, credits_milli=milli, credits_pico=pico
-        )
-        job = self._job(entry.hold.id, line, holds)
+        job = self._job(entry.hold.id, entry_line(entry), holds)
         job.then = then
         return job
 

@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from paceline.core.ledger import Hold
-from paceline.runtime.ledger.queries import (
+from paceline.runtime.ledger.questions import (
     DIMENSIONS,
     FOREVER_US,
     Cursor,
@@ -23,67 +22,13 @@ from paceline.runtime.ledger.queries import (
     cover,
 )
 from paceline.runtime.ledger.schema import WIDTHS_S
+from paceline.runtime.ledger.valkey_rows import sums_of
 
 _CHUNK = 1000
 _SEQ_DIGITS = 16
 _SUMS = 12
 
 Series = tuple[str, ...]
-
-
-def hold_line(hold: Hold) -> str:
-    """The entry that a hold is the beginning of, as JSON; of state `lost` until it has another."""
-    return json.dumps(
-        Line(
-            seq=0,
-            id=hold.id,
-            request_id=hold.request_id,
-            key_id=hold.key_id,
-            model=hold.model,
-            billed_as=hold.billed_as,
-            profile=hold.profile,
-            tier_asked=hold.tier_asked,
-            tier_served=hold.tier_served,
-            endpoint=hold.endpoint,
-            stream=int(hold.stream),
-            state="lost",
-            finish_reason=None,
-            created_us=hold.created_us,
-            ended_us=hold.created_us,
-            prompt_tokens=0,
-            cached_tokens=0,
-            cache_write_tokens=0,
-            completion_tokens=0,
-            reasoning_tokens=0,
-            usd_milli=0,
-            usd_pico=0,
-            credits_milli=0,
-            credits_pico=0,
-            ttft_ns=None,
-            queue_ns=None,
-            prefill_ns=None,
-            decode_ns=None,
-            total_ns=None,
-        )
-    )
-
-
-def sums_of(line: Line) -> list[int]:
-    """What an entry adds to its sums, in the order of the schema's."""
-    return [
-        1,
-        line.prompt_tokens,
-        line.cached_tokens,
-        line.cache_write_tokens,
-        line.completion_tokens,
-        line.reasoning_tokens,
-        line.usd_milli or 0,
-        line.usd_pico or 0,
-        int(line.usd_milli is None),
-        line.credits_milli or 0,
-        line.credits_pico or 0,
-        int(line.credits_milli is None),
-    ]
 
 
 class ValkeyBooks:
