@@ -203,7 +203,7 @@ async def test_a_burst_gets_as_many_slots_as_there_are(server: Site, key: str, o
     assert found == {"ultrafast": SLOTS, others: 20 - SLOTS}
     await asyncio.to_thread(server.at_rest)
     engine = server.server.app.engine
-    assert engine._at_work["duo-wafer"].claimed == 0
+    assert engine.deployments._at_work["duo-wafer"].claimed == 0
 
 
 def test_over_a_websocket_a_full_tier_is_an_error_frame(server: Site) -> None:

@@ -70,7 +70,9 @@ def choose(engine: LiveEngine, request: GenerationRequest, caller: Caller) -> Se
 
 def claim(engine: LiveEngine, service: Service, caller: Caller, sequences: int) -> Claim | None:
     """Slots for a request on its way; None where it would wait for one anyway."""
-    return None if engine.tiers.patient(caller) else engine.claim(service.profile, sequences)
+    if engine.tiers.patient(caller):
+        return None
+    return engine.deployments.claim(service.profile, sequences)
 
 
 def tier_refusal(refusal: TierRefusedError, model: str) -> ApiError:

@@ -128,7 +128,7 @@ async def _seconds(engine: LiveEngine, request: Request) -> AsyncIterator[bytes]
         total, now_ns = _generated(engine), engine.clock.now_ns()
         profiles: dict[str, Any] = {}
         for name, tokens in total.items():
-            load = engine.load(name)
+            load = engine.deployments.load(name)
             profiles[name] = {
                 "running": load.running,
                 "waiting": load.waiting,

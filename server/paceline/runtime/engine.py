@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from paceline.core.deployment import EngineDeployment, FlatDeployment, Transport
+from paceline.core.deployment import Transport
 from paceline.core.encode import StreamEncoder
 from paceline.core.errors import PlanError
 from paceline.core.logprobs import TokenLogprob
@@ -18,13 +18,14 @@ from paceline.core.plan import ChoicePlan, Plan, PromptPlan
 from paceline.core.profile import Profile
 from paceline.core.request import ChatPrompt, GenerationRequest
 from paceline.core.steps import NS_PER_MS
-from paceline.runtime.admission import Admitted, Claim, NoLedger
+from paceline.runtime.admission import Admitted, NoLedger
 from paceline.runtime.clock import Clock
+from paceline.runtime.deployments import Deployments
 from paceline.runtime.keys import Keys
 from paceline.runtime.ledger.interface import Ledger
 from paceline.runtime.limits import Limits
 from paceline.runtime.logprobs import LogprobSource
-from paceline.runtime.metrics import Load, Metrics, ProfileMetrics
+from paceline.runtime.metrics import Metrics, ProfileMetrics
 from paceline.runtime.pacer import Pacer
 from paceline.runtime.planner import Planner
 from paceline.runtime.price_book import PriceBook
@@ -38,27 +39,7 @@ from paceline.runtime.text import Ring
 from paceline.runtime.tiers import Service, Tiers
 from paceline.runtime.tokenizer import Tokenizer
 
-_IDLE_KEPT = 64
 _LEAST_STEP_MS = 0.001
-
-
-@dataclass(slots=True)
-class _AtWork:
-    """A profile's deployments: the shared one, and the clocks of requests that set their own."""
-
-    profile: Profile
-    shared: EngineDeployment | FlatDeployment
-    own: FlatDeployment
-    claimed: int = 0
-    """Slots of the shared one that are promised to requests on their way."""
-
-    def claim(self, sequences: int) -> None:
-        """Promise some slots, or with a number below 0 take promises back."""
-        self.claimed += sequences
-
-    @property
-    def unfinished(self) -> int:
-        return self.shared.unfinished + self.own.unfinished
 
 
 class LiveEngine:
@@ -95,6 +76,7 @@ class LiveEngine:
         )
         self._long_plans = asyncio.Lock()
         self.metrics = Metrics()
+        self.deployments = Deployments(clock, self.metrics)
         self.records = RecordStore(settings.timing_requests)
         self.keys = Keys(settings.keys_file, [key.get_secret_value() for key in settings.api_key])
         self.limits = Limits(settings.rpm, settings.tpm, settings.max_streams, settings.rpd)
@@ -103,10 +85,8 @@ class LiveEngine:
         self.tiers = self._tiers()
         self.draining = False
         self._logprobs = LogprobSource(self.tokenizer, ring)
-        self._at_work: dict[str, _AtWork] = {}
-        self._retired: list[_AtWork] = []
         self._pacer: Pacer | None = None
-        self._register_loads()
+        self.deployments.register(self.registry.profiles())
 
     @property
     def pacer(self) -> Pacer:
@@ -144,22 +124,8 @@ class LiveEngine:
             accept_any_model=settings.accept_any_model,
             when_full=settings.when_full,
             when_not_entitled=settings.when_not_entitled,
-            room=self._has_room,
+            room=self.deployments.have_room,
         )
-
-    def _has_room(self, profile: Profile, sequences: int) -> bool:
-        if not sequences:
-            return True
-        work = self._deployments(profile)
-        if isinstance(work.shared, FlatDeployment):
-            return True
-        return work.shared.free_slots - work.claimed >= sequences
-
-    def claim(self, profile: Profile, sequences: int) -> Claim:
-        """Promise slots of a profile's deployment to a request that is on its way there."""
-        work = self._deployments(profile)
-        work.claim(sequences)
-        return Claim(work.claim, sequences)
 
     def reload(self) -> None:
         """Read the user's profiles, rate cards and keys file again, all or nothing.
@@ -172,31 +138,7 @@ class LiveEngine:
         self.registry.reload(self.settings.profiles)
         self.keys.take(entries)
         self.tiers = tiers
-        self._register_loads()
-
-    def _deployments(self, profile: Profile) -> _AtWork:
-        at_work = self._at_work.get(profile.name)
-        if at_work is not None and at_work.profile is profile:
-            return at_work
-        if at_work is not None:
-            self._retired = [old for old in self._retired if old.unfinished]
-            self._retired.append(at_work)
-        shared: EngineDeployment | FlatDeployment
-        if profile.kind == "engine":
-            shared = EngineDeployment(profile, keep_history=True)
-        else:
-            shared = FlatDeployment(profile)
-        own = FlatDeployment(profile, cache=shared.cache)
-        self._at_work[profile.name] = made = _AtWork(profile, shared, own)
-        self._forget_idle()
-        return made
-
-    def _forget_idle(self) -> None:
-        """A client can invent flat rates without end; only so many stay without work."""
-        flat = [name for name, w in self._at_work.items() if w.profile.kind != "engine"]
-        for name in flat[: max(len(flat) - _IDLE_KEPT, 0)]:
-            if not self._at_work[name].unfinished:
-                del self._at_work[name]
+        self.deployments.register(self.registry.profiles())
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -349,7 +291,7 @@ class LiveEngine:
     def _submit(self, answer: Answer, transport: Transport) -> None:
         plan = answer.plan
         overrides = plan.request.overrides
-        at_work = self._deployments(plan.profile)
+        at_work = self.deployments.of(plan.profile)
         own_clock = overrides.ttft_ms is not None or overrides.rate is not None
         # What happens in the middle of an answer needs one that has a middle.
         without_clock = plan.profile.kind == "instant" and not own_clock
@@ -375,53 +317,6 @@ class LiveEngine:
             ttft_ns=round(ttft_ms * NS_PER_MS),
             step_ns=step_ms * NS_PER_MS,
         )
-
-    # -- gauges --------------------------------------------------------------------------------
-
-    def _register_loads(self) -> None:
-        """Export gauges for every profile that has a file."""
-        names = {profile.name for profile in self.registry.profiles()}
-        for gone in set(self.metrics.deployments) - names:
-            self.metrics.unregister_load(gone)
-        for profile in self.registry.profiles():
-            engine = profile.engine
-            config = {
-                "block_size": str(profile.prefix_cache.block_tokens),
-                "enable_prefix_caching": str(profile.prefix_cache.enabled),
-                "num_gpu_blocks": str(
-                    engine.kv_cache_tokens // profile.prefix_cache.block_tokens
-                    if engine.kv_cache_tokens
-                    else 0
-                ),
-                "max_num_seqs": str(engine.max_num_seqs),
-                "max_num_batched_tokens": str(engine.max_num_batched_tokens),
-            }
-            self.metrics.register_load(profile.name, self._load_reader(profile.name), config)
-
-    def _load_reader(self, name: str) -> Callable[[], Load]:
-        return lambda: self.load(name)
-
-    def load(self, name: str) -> Load:
-        """What a profile's deployments are doing now, retired ones included."""
-        now_ns = self.clock.now_ns()
-        running = waiting = preemptions = 0
-        used = room = 0.0
-        works = [w for w in self._retired if w.profile.name == name]
-        if name in self._at_work:
-            works.append(self._at_work[name])
-        for work in works:
-            running += work.own.unfinished
-            if isinstance(work.shared, FlatDeployment):
-                running += work.shared.unfinished
-                continue
-            for replica in work.shared.replicas:
-                running += replica.running
-                waiting += replica.waiting
-                preemptions += replica.preemptions
-                used += replica.kv_used(now_ns)
-                room += work.profile.engine.kv_cache_tokens
-            waiting += work.shared.on_the_way
-        return Load(running, waiting, used / room if room else 0.0, preemptions)
 
 
 def _idle_ttft_ms(plan: Plan) -> float:
