@@ -8,13 +8,16 @@ the client's own is kept apart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any, TypeVar
 
 from paceline_loadtest.arrivals import Arrivals
 from paceline_loadtest.clock import sleep_until
+
+T = TypeVar("T")
 
 _AHEAD_S = 0.2
 """A loop is made ready so long before it is due: what that takes is nobody's lateness."""
@@ -71,6 +74,11 @@ class Stop:
             self.why = why
         self._event.set()
 
+    @property
+    def set_already(self) -> bool:
+        """Whether it is set."""
+        return self._event.is_set()
+
     async def wait(self) -> None:
         """Wait until it is set."""
         await self._event.wait()
@@ -82,7 +90,12 @@ async def run_load(load: Load, work: Work, stop: Stop, started_at: float) -> Non
     `started_at` is what arrivals and the duration count from. What a loop raises is raised.
     """
     driver = _open(load, work, started_at) if load.arrivals else _closed(load, work, started_at)
-    running = asyncio.ensure_future(driver)
+    await unless_stopped(stop, driver)
+
+
+async def unless_stopped(stop: Stop, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work gives, or None where the stop was set first: then the work is cancelled."""
+    running = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,8 +103,9 @@ async def run_load(load: Load, work: Work, stop: Stop, started_at: float) -> Non
         stopped.cancel()
         if not running.done():
             running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+    with suppress(asyncio.CancelledError):
+        return await running
+    return None
 
 
 def _numbers(load: Load, started_at: float) -> Iterator[int]:

@@ -19,7 +19,7 @@ from paceline_loadtest.clients import ClientKind, client_name, make_client
 from paceline_loadtest.draw import draw_one
 from paceline_loadtest.endpoint import base_of, root_of
 from paceline_loadtest.lateness import DEFAULT_LIMIT_S, OwnLateness
-from paceline_loadtest.load import Load, Slots, Stop, run_load
+from paceline_loadtest.load import Load, Slots, Stop, run_load, unless_stopped
 from paceline_loadtest.model import Dialect, LoopRun, Target
 from paceline_loadtest.predict import Terms, predict, varies
 from paceline_loadtest.progress import Silent, Watcher
@@ -34,6 +34,7 @@ _WARM_MOST = 256
 """Connections that are opened ahead."""
 
 INTERRUPTED = "interrupted"
+_EARLY = "It ended before its time: {why}."
 _BILLED = "as the server billed each request"
 _DRAWN = "Its profile draws waits: the prediction drew others, alike in their distribution alone."
 _SAME_LOOPS = "Every target ran the same loops: seed {seed}."
@@ -86,7 +87,8 @@ async def measure(plan: Plan, stop: Stop, watcher: Watcher | None = None) -> Res
         if stop.why is not None:
             break
         one = _One(plan, target, f"{salt}/{target.label}", stop, watcher or Silent())
-        results.targets.append(await one.run())
+        found = await one.run()
+        results.targets += [] if found is None else [found]
     return results
 
 
@@ -117,7 +119,8 @@ class _One:
         self._runs: dict[int, LoopRun] = {}
         self._lateness = OwnLateness(plan.late_limit_s)
 
-    async def run(self) -> TargetRun:
+    async def run(self) -> TargetRun | None:
+        """Its results; None where it was stopped before its first loop."""
         plan, target = self._plan, self._target
         caller = make_client(
             plan.client,
@@ -129,18 +132,21 @@ class _One:
         cost_s = None
         try:
             if target.paceline:
-                cost_s = await calibrate(
+                calibration = calibrate(
                     caller,
                     target,
                     _dialect(plan),
                     salt=self._salt,
                     stream=plan.scenario.stream,
                 )
+                cost_s = await unless_stopped(self._stop, calibration)
+            if self._stop.set_already:
+                return None
             began = await self._load(caller)
         finally:
             await caller.aclose()
         runs = [self._runs[number] for number in sorted(self._runs)]
-        notes = [] if self._stop.why is None else [f"It ended before its time: {self._stop.why}."]
+        notes = [_EARLY.format(why=why)] if (why := self._stop.why) else []
         found = TargetRun(
             target,
             relative(runs, began),

@@ -8,7 +8,7 @@ from time import perf_counter
 import pytest
 
 from paceline_loadtest.arrivals import Arrivals
-from paceline_loadtest.load import Load, Slots, Stop, Work, run_load
+from paceline_loadtest.load import Load, Slots, Stop, Work, run_load, unless_stopped
 
 
 class Seen:
@@ -125,3 +125,18 @@ async def test_without_a_bound_nobody_waits() -> None:
     slots = Slots(None)
     async with slots.taken() as first, slots.taken() as second:
         assert (first, second) == (False, False)
+
+
+async def test_work_is_given_or_cut() -> None:
+    async def ready() -> int:
+        return 7
+
+    async def never() -> int:
+        await asyncio.sleep(30)
+        return 8
+
+    stop = Stop()
+    assert await unless_stopped(stop, ready()) == 7
+    asyncio.get_running_loop().call_later(0.05, stop.set, "enough")
+    assert await unless_stopped(stop, never()) is None
+    assert stop.set_already
