@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -9,10 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
 from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
 from paceline.core.ledger import EntryState, Terms
@@ -383,6 +387,38 @@ async def test_a_key_sees_its_own_rows_and_an_admin_all() -> None:
         own = Served(ledger, Caller(key_id="a"))
         assert (await own.get(PATH, "key_id=b"))["data"] == []
         assert (await own.get(USAGE_PATH, f"{start}&api_key_ids=b"))["data"][0]["results"] == []
+
+
+NAMES = st.sampled_from(
+    [
+        *("start_time", "end_time", "bucket_width", "limit", "page", "group_by", "group_by[]"),
+        *("models[]", "api_key_ids", "since", "until", "state", "key_id", "request_id"),
+        *("cursor", "format", "batch"),
+    ]
+)
+LIKELY = ["1790000000", "1790000000.5", "1d", "1m", "model", "true", "csv", "99999999999", "-1"]
+VALUES = st.one_of(
+    st.sampled_from([*LIKELY, "[]", "\0"]),
+    st.text(max_size=20),
+)
+
+
+@given(
+    st.sampled_from([USAGE_PATH, COSTS_PATH, PATH, TOTALS_PATH]),
+    st.lists(st.tuples(NAMES, VALUES), max_size=5),
+)
+def test_whatever_is_asked_is_answered_or_refused_by_name(
+    path: str, given_: list[tuple[str, str]]
+) -> None:
+    async def run() -> None:
+        async with filled() as ledger:
+            query = urlencode(given_, errors="surrogatepass")
+            answer = await Served(ledger).http.get(f"{path}?{query}")
+            assert answer.status_code in (200, 400)
+            if answer.status_code == 400:
+                assert answer.json()["error"]["param"]
+
+    asyncio.run(run())
 
 
 async def test_without_a_ledger_there_is_nothing_to_see() -> None:
