@@ -25,6 +25,7 @@ serve: $(VENV)/.installed ## start a server on port 8000 with every profile
 	@exec $(BIN)/paceline serve $(ARGS)
 
 test: install check ## check, then run the tests
+	@tools/system-packages.sh
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: install ## lint, formatting and types
