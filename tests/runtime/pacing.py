@@ -17,7 +17,8 @@ from paceline.runtime.clock import ManualClock
 from paceline.runtime.metrics import ProfileMetrics
 from paceline.runtime.pacer import Pacer
 from paceline.runtime.records import RecordStore, RequestRecord
-from paceline.runtime.stream import Answer, Timing
+from paceline.runtime.sink import Timing
+from paceline.runtime.stream import Answer
 from tests.wire.fakes import FakePieces
 
 MS = 1_000_000

@@ -15,7 +15,8 @@ from paceline.core.usage import Usage
 from paceline.http import instant
 from paceline.http.generate import Ready
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.stream import Answer, Timing
+from paceline.runtime.sink import Timing
+from paceline.runtime.stream import Answer
 from paceline.wire.responses.encode import ResponseStream
 
 _NUMBER = re.compile(rb'"sequence_number":(\d+)')

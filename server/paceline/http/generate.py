@@ -44,7 +44,7 @@ from paceline.runtime.admission import Admitted, Claim
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.ids import random_hex
 from paceline.runtime.keys import Caller
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 from paceline.runtime.tiers import UnknownModelError
 from paceline.wire import sse
 from paceline.wire.errors import (

@@ -12,7 +12,8 @@ from typing import Protocol
 from paceline.core.plan import Plan
 from paceline.http.respond import Receive
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.stream import Answer, Sink
+from paceline.runtime.sink import Sink
+from paceline.runtime.stream import Answer
 
 _TOKENS_PER_WRITE = 64
 _WRITES_PER_TURN = 16

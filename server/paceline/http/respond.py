@@ -10,7 +10,7 @@ from paceline.http.auth import CALLER, key_of
 from paceline.http.sink import Headers, Send
 from paceline.runtime.ids import random_hex
 from paceline.runtime.keys import NOBODY, Caller, key_id
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 from paceline.wire.errors import ApiError, too_large
 from paceline.wire.quota import Api
 

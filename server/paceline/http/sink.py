@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMa
 from typing import Any, cast
 
 from paceline.core.usage import Usage
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

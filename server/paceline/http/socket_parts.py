@@ -9,7 +9,7 @@ from typing import Any
 from paceline.core.usage import Usage
 from paceline.http.responses import Keeper
 from paceline.http.sink import HandSender
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 from paceline.wire.errors import ApiError
 from paceline.wire.jsonbytes import json_bytes
 from paceline.wire.responses.events import SEPARATOR

@@ -34,7 +34,8 @@ from paceline.runtime.prompts import PromptCounter
 from paceline.runtime.records import RecordStore, RequestRecord
 from paceline.runtime.scripts import Scripts, load_scripts
 from paceline.runtime.settings import Settings
-from paceline.runtime.stream import Answer, Sink
+from paceline.runtime.sink import Sink
+from paceline.runtime.stream import Answer
 from paceline.runtime.text import Ring
 from paceline.runtime.tiers import Service, Tiers
 from paceline.runtime.tokenizer import Tokenizer

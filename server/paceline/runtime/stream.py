@@ -7,72 +7,29 @@ few additions for the metrics and the request's record, however many tokens it c
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from paceline.core.deployment import EngineDeployment, FlatDeployment
 from paceline.core.encode import ChoiceEncoder, OpensWithUsage, StreamEncoder
 from paceline.core.ledger import NO_USAGE, EntryState, Times
 from paceline.core.plan import Plan
+from paceline.core.prefix_cache import PrefixCache
 from paceline.core.sequence import Sequence
 from paceline.core.usage import Usage
+from paceline.runtime import tally
 from paceline.runtime.admission import Admitted
 from paceline.runtime.clock import Clock
 from paceline.runtime.lane import Lane
 from paceline.runtime.metrics import AbortCause, ProfileMetrics
 from paceline.runtime.records import RecordState, RecordStore, RequestRecord, Track
+from paceline.runtime.sink import Sink, Timing
 
 log = logging.getLogger("paceline")
 
 MOST_TOKENS = 1024
 """In one write: what bounds a stream's unsent bytes when its reader was slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Where an answer's time went so far, in seconds; `decode_s` is 0 before its end."""
-
-    overhead_s: float
-    queue_s: float
-    prefill_s: float
-    decode_s: float
-    ttft_s: float
-    total_s: float
-
-
-class Sink(Protocol):
-    """Where an answer's bytes go; `drained` is called when a blocked one can take more again."""
-
-    drained: Callable[[], None] | None
-
-    @property
-    def blocked(self) -> bool:
-        """Whether the reader can't take more."""
-        ...
-
-    def begin(self, timing: Timing | None) -> None:
-        """Send the headers of a stream; None where they leave before its first token."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Send a part of the body; never called while blocked, but for an end."""
-        ...
-
-    def end(self, data: bytes) -> None:
-        """Send the body's last part."""
-        ...
-
-    def refuse(self, status: int, message: str, code: str) -> None:
-        """Nothing has left yet and nothing will: send an error."""
-        ...
-
-    def whole(self, usage: Usage, timing: Timing) -> None:
-        """All tokens are there: send an answer that isn't streamed."""
-        ...
 
 
 class Answer:
@@ -164,35 +121,15 @@ class Answer:
 
     def usage(self) -> Usage:
         """The answer's token counts; the cached ones are known once its prefill has begun."""
-        plan = self.plan
-        deployment = self.deployment
-        cached = written = 0
-        for seq in self.seqs:
-            if deployment is not None and not seq.follows:
-                cached += seq.cached_tokens
-                if plan.request.cached:
-                    written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
-        return Usage(
-            prompt_tokens=plan.prompt_tokens,
-            completion_tokens=plan.completion_tokens,
-            cached_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=plan.reasoning_tokens,
-        )
+        return tally.whole_usage(self.plan, self.seqs, self._cache)
 
     def timing(self, now_ns: int) -> Timing:
         """Where the time went up to now, by the choice that came first."""
-        seq = min((s for s in self.seqs if s.first_ns >= 0), key=lambda s: s.first_ns)
-        end_ns = max((s.end_ns for s in self.seqs), default=-1)
-        begun_ns = self._begun_ns or seq.first_ns
-        return Timing(
-            overhead_s=(seq.engine_ns - self.received_ns) / 1e9,
-            queue_s=(seq.admitted_ns - seq.engine_ns) / 1e9,
-            prefill_s=(seq.first_ns - seq.admitted_ns) / 1e9,
-            decode_s=max(end_ns - seq.first_ns, 0) / 1e9,
-            ttft_s=(begun_ns - self.received_ns) / 1e9,
-            total_s=(now_ns - self.received_ns) / 1e9,
-        )
+        return tally.timing(self.seqs, self.received_ns, self._begun_ns, now_ns)
+
+    @property
+    def _cache(self) -> PrefixCache | None:
+        return None if self.deployment is None else self.deployment.cache
 
     def no_engine(self, now_ns: int) -> None:
         """Have all tokens there at `now_ns`, without any engine."""
@@ -359,36 +296,11 @@ class Answer:
             then()
 
     def _sent_usage(self, now_ns: int) -> Usage:
-        """What has left so far: prompts whose prefill is over, and tokens, the reasoning first."""
-        plan, deployment = self.plan, self.deployment
-        prompt = cached = written = output = reasoning = 0
-        for seq in self.seqs:
-            if seq.follows or not 0 <= seq.first_ns <= now_ns:
-                continue
-            prompt += seq.prompt_tokens
-            if deployment is not None:
-                cached += seq.cached_tokens
-                if plan.request.cached:
-                    written += deployment.cache.write_tokens(seq.prompt_tokens, seq.cached_tokens)
-        for stream, choice in zip(self.streams, plan.choices, strict=True):
-            output += stream.sent
-            reasoning += min(stream.sent, choice.reasoning_tokens)
-        return Usage(prompt, output, cached, written, reasoning)
+        sent = [stream.sent for stream in self.streams]
+        return tally.sent_usage(self.plan, self.seqs, self._cache, sent, now_ns)
 
     def _times(self, now_ns: int) -> Times:
-        """Where the time went, as far as it got."""
-        received_ns = self.received_ns
-        seq = min(self.seqs, key=_first_ns)
-        if seq.first_ns < 0:
-            return Times(total_ns=now_ns - received_ns)
-        decoded_ns = max(s.end_ns for s in self.seqs) - seq.first_ns
-        return Times(
-            (self._begun_ns or seq.first_ns) - received_ns,
-            seq.admitted_ns - seq.engine_ns,
-            seq.first_ns - seq.admitted_ns,
-            max(decoded_ns, 0),
-            now_ns - received_ns,
-        )
+        return tally.times(self.seqs, self.received_ns, self._begun_ns, now_ns)
 
     def _leave(self) -> None:
         """Be no longer under way: nothing can end it a second time."""
@@ -412,20 +324,14 @@ class Answer:
     def _note(self) -> None:
         """Copy what is known of the times into the record."""
         record = self.record
-        started = [s for s in self.seqs if s.first_ns >= 0]
-        if not started:
+        seq = min(self.seqs, key=tally.first_ns)
+        if seq.first_ns < 0:
             return
-        seq = min(started, key=lambda s: s.first_ns)
         record.engine_arrived_ns = seq.engine_ns
         record.admitted_ns = seq.admitted_ns
         record.first_due_ns = seq.first_ns
         record.last_due_ns = max(s.end_ns for s in self.seqs)
         record.cached_tokens = sum(s.cached_tokens for s in self.seqs if not s.follows)
-
-
-def _first_ns(seq: Sequence) -> float:
-    """When a sequence's first token came, for finding the first of several; those without last."""
-    return seq.first_ns if seq.first_ns >= 0 else math.inf
 
 
 class Stream:

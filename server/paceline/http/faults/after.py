@@ -6,7 +6,8 @@ from paceline.core.encode import ChoiceEncoder
 from paceline.core.request import Fault
 from paceline.core.usage import Usage
 from paceline.http.faults.nothing import Nothing, Scene
-from paceline.runtime.stream import Answer, Timing
+from paceline.runtime.sink import Timing
+from paceline.runtime.stream import Answer
 
 
 class After(Nothing):

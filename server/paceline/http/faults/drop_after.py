@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.core.usage import Usage
 from paceline.http.faults.after import After
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 
 
 class DropAfter(After):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline.core.usage import Usage
 from paceline.http.faults.after import After
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 
 
 class FailAfter(After):

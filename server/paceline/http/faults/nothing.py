@@ -19,7 +19,8 @@ from paceline.core.plan import Plan
 from paceline.core.request import Fault
 from paceline.core.usage import Usage
 from paceline.runtime.engine import LiveEngine
-from paceline.runtime.stream import Answer, Sink, Timing
+from paceline.runtime.sink import Sink, Timing
+from paceline.runtime.stream import Answer
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from paceline.core.usage import Usage
 from paceline.http.faults.after import After
 from paceline.http.faults.nothing import Scene
 from paceline.runtime.clock import Timer
-from paceline.runtime.stream import Timing
+from paceline.runtime.sink import Timing
 
 
 class StallAfter(After):
