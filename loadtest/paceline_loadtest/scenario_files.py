@@ -7,26 +7,23 @@ scenario that loads is one that can be run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from paceline.core.sources import Source, read_sources
-from paceline.runtime.toml_files import FileError, read_toml
-from paceline_loadtest.distributions import Distribution, Fixed, parse_distribution
+from paceline.runtime.toml_files import read_toml
 from paceline_loadtest.model import DIALECTS
 from paceline_loadtest.scenario import ON_ERROR, Agent, Scenario, Stage, Tool
+from paceline_loadtest.scenario_values import MOST_SECONDS, MOST_TOKENS, ScenarioError, Values
 from paceline_loadtest.statistics import Slo
 
-MOST_TOKENS = 10_000_000
-MOST_SECONDS = 86_400.0
+__all__ = ["ScenarioError", "load_scenario", "parse_scenario", "read_scenario", "shipped_scenarios"]
+
 MOST_TURNS = 10_000
 """Of one stage."""
 MOST_TOOLS, MOST_AGENTS, MOST_DEFINED = 64, 64, 128
 _MOST_SEED = (1 << 63) - 1
-
-_T = TypeVar("_T", bound=str)
 
 _TOP = frozenset(
     {
@@ -60,10 +57,6 @@ _STAGE = frozenset(
 _TOOL = frozenset({"name", "count", "seconds", "result_tokens", "command", "agent", "agents"})
 
 
-class ScenarioError(FileError):
-    """A scenario that can't be used: which file, which key, and why."""
-
-
 def shipped_scenarios() -> dict[str, Path]:
     """The scenarios that come with this program, by name."""
     folder = Path(__file__).parent / "scenarios"
@@ -93,11 +86,8 @@ def parse_scenario(data: Mapping[str, Any], name: str, path: Path | None = None)
     return _Reader(path).scenario(data, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(Values):
     """Reads one document."""
-
-    path: Path | None
 
     def scenario(self, data: Mapping[str, Any], name: str) -> Scenario:
         self.known(data, _TOP, "")
@@ -241,84 +231,3 @@ class _Reader:
         for key in sources:
             if not any(number == key or number.startswith(f"{key}.") for number in keys):
                 raise self.refused(f"sources.{key}", "there is no number of this name")
-
-    # -- single values ------------------------------------------------------------------------
-
-    def refused(self, key: str, reason: str) -> ScenarioError:
-        return ScenarioError(self.path, key, reason)
-
-    def known(self, data: Mapping[str, Any], keys: frozenset[str], prefix: str) -> None:
-        for key in data:
-            if key not in keys:
-                near = get_close_matches(key, keys, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise self.refused(f"{prefix}{key}", f"unknown key{hint}")
-
-    def number(
-        self,
-        data: Mapping[str, Any],
-        key: str,
-        prefix: str,
-        default: int,
-        *,
-        low: float = 0,
-        high: float = MOST_TOKENS,
-    ) -> Distribution:
-        """A whole number, or a distribution of such."""
-        if key not in data:
-            return Fixed(float(default))
-        return parse_distribution(
-            data[key], f"{prefix}{key}", self.refused, low=low, high=high, whole=True
-        )
-
-    def seconds(self, data: Mapping[str, Any], key: str, prefix: str) -> Distribution:
-        if key not in data:
-            return Fixed(0.0)
-        return parse_distribution(
-            data[key], f"{prefix}{key}", self.refused, low=0.0, high=MOST_SECONDS
-        )
-
-    def whole(self, data: Mapping[str, Any], key: str, prefix: str, high: int) -> int:
-        value = data.get(key, 0)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refused(f"{prefix}{key}", f"must be a whole number, not {value!r}")
-        if not 0 <= value <= high:
-            raise self.refused(f"{prefix}{key}", f"must be from 0 to {high:,}")
-        return value
-
-    def text(self, value: Any, key: str) -> str:
-        if not isinstance(value, str) or not value.strip():
-            raise self.refused(key, "missing" if value is None else "must be a text")
-        return value
-
-    def word(self, value: Any, key: str) -> str:
-        name = self.text(value, key)
-        if not all(c.isalnum() or c in "_-" for c in name):
-            raise self.refused(key, f"must be of letters, digits, _ and -, not {name!r}")
-        return name
-
-    def flag(self, value: Any, key: str) -> bool:
-        if not isinstance(value, bool):
-            raise self.refused(key, "must be true or false")
-        return value
-
-    def one_of(self, value: Any, allowed: tuple[_T, ...], key: str) -> _T:
-        if value not in allowed:
-            raise self.refused(key, f"must be one of {', '.join(allowed)}, not {value!r}")
-        return allowed[allowed.index(value)]
-
-    def table(self, value: Any, key: str) -> Mapping[str, Any]:
-        if not isinstance(value, Mapping):
-            raise self.refused(key, "must be a table")
-        return value
-
-    def tables(self, data: Mapping[str, Any], key: str, prefix: str) -> list[Mapping[str, Any]]:
-        value = data.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(v, Mapping) for v in value):
-            raise self.refused(f"{prefix}{key}", f"must be tables: [[{prefix}{key}]]")
-        return value
-
-    def once(self, names: list[str], key: str) -> None:
-        for name in names:
-            if names.count(name) > 1:
-                raise self.refused(f"{key}.{name}", "there are two of this name")
