@@ -1,6 +1,6 @@
 """The server's own record of some requests, and the figures that follow from it.
 
-A figure is computed as the judge it is compared with defines it: see judge_tools.py.
+A figure is computed as the judge it is compared with defines it: see judge.py.
 """
 
 from __future__ import annotations
@@ -77,6 +77,12 @@ def throughput(until: Callable[[Served], float]) -> Own:
         return 1000 * total_tokens(requests) / (max(map(until, requests)) - begun)
 
     return own
+
+
+def arrivals(requests: Sequence[Served]) -> float:
+    """Requests a second, from the first received to the last."""
+    received = sorted(request.received_ms for request in requests)
+    return 1000 * (len(received) - 1) / (received[-1] - received[0])
 
 
 def known_ids(port: int) -> set[str]:

@@ -25,12 +25,14 @@ from pathlib import Path
 
 import judge_records as records
 import judge_tokenizer
-from judge_tools import JUDGES, LOADS, RESULTS, TOKENIZER, Judge, Load, Metric
+from judge import RESULTS, TOKENIZER, Judge, Load, Metric
+from judge_tools import JUDGES, LOADS
 from points import cpu_seconds
 from report import NOISE_CORES, machine
 from servers import CLIENT_CPU, ROOT, SERVER_CPU, Pace, Server, catalogue, running
 
 LIMIT_PCT = 2.0
+ARRIVALS = "arrivals asked for"
 PATIENCE_S = 300.0
 PAGE = ROOT / "docs" / "judges.md"
 BEGIN, END = "<!-- judges: begin -->\n", "<!-- judges: end -->"
@@ -92,7 +94,10 @@ def measure(judge: Judge, load: Load, server: Server) -> Finding:
             ids = verdict.ids if verdict.ids is not None else records.known_ids(live.port) - before
             if len(ids) != load.requests:
                 raise RuntimeError(f"{len(ids)} requests were counted, not {load.requests}")
-            rows = compare(judge, dict(verdict.figures), records.fetch(live.port, ids))
+            served = records.fetch(live.port, ids)
+            rows = compare(judge, dict(verdict.figures), served)
+            if load.rate is not None:
+                rows.append(Row(ARRIVALS, "/s", load.rate, records.arrivals(served), held=False))
     except (RuntimeError, OSError, KeyError, ValueError) as failed:
         error = f"{type(failed).__name__}: {failed}".replace(f"{ROOT}/", "")
     command = judge.shown(load, url, out)
@@ -195,6 +200,7 @@ def _definitions(judges: list[Judge]) -> list[str]:
     ]
     for judge in judges:
         lines += [f"| {judge.title} | {m.name} | {_meaning(m)} |" for m in judge.metrics]
+    lines.append(f"| all | {ARRIVALS} | what it was told, beside what came |")
     return [*lines, ""]
 
 

@@ -11,8 +11,9 @@ import judge_records
 import judge_tokenizer
 import judges
 import pytest
+from judge import ID_PREFIX, Judge, Load, Verdict
 from judge_records import Served, served
-from judge_tools import ID_PREFIX, JUDGES, LOADS, Judge, Load, Verdict
+from judge_tools import JUDGES, LOADS
 
 from paceline.runtime.vocabulary import ORIGINAL_SHA256, unpack_ranks
 
@@ -76,10 +77,15 @@ def test_figures_follow_each_judges_definition() -> None:
     assert own["guidellm", "E2E, mean"] == (131 + 155) / 2
     assert own["aiperf", "E2E, mean"] == own["vllm", "E2E, mean"] == (130 + 150) / 2
     assert own["aiperf", "output tok/s"] == pytest.approx(5 / 0.170)
-    for name in ("guidellm", "vllm"):
-        assert own[name, "output tok/s"] == pytest.approx(5 / 0.175)
+    assert own["vllm", "output tok/s"] == pytest.approx(5 / 0.170)
+    assert own["guidellm", "output tok/s"] == pytest.approx(5 / 0.175)
     # Of 10, 20 and 30.
     assert own["aiperf", "gap, p99"] == own["vllm", "gap, p99"] == pytest.approx(29.8)
+
+
+def test_arrivals_are_counted_from_the_first_to_the_last() -> None:
+    third = Served(1500.0, (1600.0,), 1600.0)
+    assert judge_records.arrivals([third, FIRST, SECOND]) == 4.0
 
 
 def test_percentiles_are_interpolated_over_all_requests() -> None:
@@ -129,6 +135,8 @@ def _result(judge: Judge, out: Path) -> Verdict:
             "mean_e2el_ms": 140.5,
             "output_throughput": 28.5,
             "total_output_tokens": 5,
+            "start_times": [7.0, 7.02],
+            "latencies": [0.13, 0.151],
         }
         (out / "result.json").write_text(json.dumps(result))
     return judge.read(LOAD, out)
@@ -177,7 +185,7 @@ def test_a_judge_is_told_the_whole_load(judge: Judge, load: Load) -> None:
 
 def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     path = tmp_path / "judges.md"
-    path.write_text(f"head\n{judges.BEGIN}old\n{judges.END}tail\n")
+    path.write_text(f"head\n{judges.BEGIN}last week\n{judges.END}tail\n")
     row = judges.Row("TTFT, mean", "ms", 103.0, 100.0, held=True)
     other = judges.Row("gap, p99", "ms", 103.0, 100.0, held=False)
     load = LOADS[0]
@@ -189,7 +197,7 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     text = path.read_text()
     assert text.startswith(f"head\n{judges.BEGIN}")
     assert text.endswith(f"{judges.END}tail\n")
-    assert "old" not in text
+    assert "last week" not in text
     assert "| vllm bench serve 1.2 | TTFT, mean | 103.0 ms | 100.0 ms | **+3.00 %** |" in text
     assert "| +3.00 % (not held) |" in text
     assert "| AIPerf 3.4 | failed: RuntimeError: no |" in text
