@@ -249,9 +249,9 @@ def test_what_is_beyond_the_noise_is_said_so() -> None:
     assert task.low is not None
     assert task.high is not None
     assert task.low < task.change < task.high < 0
-    assert task.word == "faster, beyond the noise"
+    assert task.word == "faster, beyond noise"
     back = {one.metric: one for one in compare(after, before).differences}["task time"]
-    assert back.word == "slower, beyond the noise"
+    assert back.word == "slower, beyond noise"
 
 
 def test_what_the_loops_spread_covers_is_noise() -> None:
@@ -259,7 +259,7 @@ def test_what_the_loops_spread_covers_is_noise() -> None:
     after = Results(INFO, [target("a", *(loop(f"a{i}", 1.3 + i, 1.0) for i in range(8)))])
     task = {one.metric: one for one in compare(before, after).differences}["task time"]
     assert not task.paired
-    assert task.word == "within the noise"
+    assert task.word == "within noise"
 
 
 def test_with_few_loops_nothing_is_claimed() -> None:
@@ -269,6 +269,20 @@ def test_with_few_loops_nothing_is_claimed() -> None:
     words = {one.metric: one.word for one in found.differences}
     assert words["task time"] == "too few loops to say"
     assert found.only == ["b (after)"]
+
+
+def test_other_loads_are_compared_where_a_label_is_alone_and_it_is_said() -> None:
+    before = Results(INFO, [target("a", loop("a", 1.0, 1.0), users=1)])
+    late = Lateness(99, 0.0, 1.0, 1.0, 0.005, "late")
+    after = Results(INFO, [target("a", loop("a", 1.0, 1.0), users=4, lateness=late)])
+    found = compare(before, after)
+    assert found.differences
+    assert found.notes == [
+        "a: 1 user before, 4 users after",
+        "a is spoiled by the client's own lateness after",
+    ]
+    after.targets.append(target("a", loop("a", 1.0, 1.0), users=8))
+    assert compare(before, after).only == ["a (after)", "a (after)", "a (before)"]
 
 
 def test_more_failures_are_told_in_points() -> None:
@@ -281,7 +295,7 @@ def test_more_failures_are_told_in_points() -> None:
     found = compare(some_fail(0), some_fail(6))
     failed = {one.metric: one for one in found.differences}["failed requests"]
     assert (failed.before, failed.after, failed.change) == (0.0, 0.6, 0.6)
-    assert failed.word == "more, beyond the noise"
+    assert failed.word == "more, beyond noise"
     console = Console(file=io.StringIO(), width=240)
     print_comparison(found, console)
     assert isinstance(console.file, io.StringIO)

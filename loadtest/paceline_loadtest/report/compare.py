@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -14,7 +15,7 @@ from paceline_loadtest.report.gains import by_id, cost_usd, loops_done
 from paceline_loadtest.report.results import Results, TargetRun, calls_of
 from paceline_loadtest.statistics import e2e, tpot, ttft
 
-METHOD = "95 % bootstrap interval of the mean over loops"
+METHOD = "95 % bootstrap interval; each figure is the mean over loops of a loop's mean"
 SAME = "the same"
 _RESAMPLES, _LEAST_RESAMPLES = 2000, 200
 _MOST_DRAWS = 1_000_000
@@ -55,12 +56,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` found; targets that only one run has stand in `only`."""
+    """What `compare` found.
+
+    Targets that only one run has stand in `only`; `notes` say where the two aren't quite alike.
+    """
 
     before: Results
     after: Results
     differences: list[Difference]
     only: list[str]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +102,51 @@ def _failed(run: LoopRun) -> float | None:
 METRICS = (
     Metric("failed requests", "share", _failed, "fewer", "more", finished=False),
     Metric("task time", "s", lambda run: run.seconds, "faster", "slower"),
-    Metric("TTFT, a loop's mean", "s", _mean_of(ttft), "faster", "slower"),
-    Metric("TPOT, a loop's mean", "s", _mean_of(tpot), "faster", "slower"),
-    Metric("E2E, a loop's mean", "s", _mean_of(e2e), "faster", "slower"),
+    Metric("TTFT", "s", _mean_of(ttft), "faster", "slower"),
+    Metric("TPOT", "s", _mean_of(tpot), "faster", "slower"),
+    Metric("E2E", "s", _mean_of(e2e), "faster", "slower"),
     Metric("cost per task", "US$", _cost, "cheaper", "dearer"),
 )
 
 
 def compare(before: Results, after: Results) -> Comparison:
-    """Every target, by label and load, that both runs have.
+    """Every target that both runs have: by label and load, or by a label that each has once.
 
     Where both ran the same loops each is compared with itself, which takes the loops' own spread
     out of the noise. Resampling is seeded: the same files give the same words.
     """
-    known = {_key(run): run for run in before.targets}
-    differences, only = [], []
-    for run in after.targets:
-        base = known.pop(_key(run), None)
-        if base is None:
-            only.append(f"{run.label} (after)")
-        else:
-            differences += _target(base, run)
-    only += [f"{run.label} (before)" for run in known.values()]
-    return Comparison(before, after, differences, only)
+    pairs = _matched(before.targets, after.targets)
+    differences, notes = [], []
+    for old, new in pairs:
+        differences += _target(old, new)
+        if old.load != new.load:
+            notes.append(f"{new.label}: {old.load or 'load unknown'} before, {new.load} after")
+        for run, when in ((old, "before"), (new, "after")):
+            if run.lateness is not None and run.lateness.spoils is not None:
+                notes.append(f"{run.label} is spoiled by the client's own lateness {when}")
+    known = {id(run) for pair in pairs for run in pair}
+    sides = ((after, "after"), (before, "before"))
+    only = [
+        f"{run.label} ({when})"
+        for results, when in sides
+        for run in results.targets
+        if id(run) not in known
+    ]
+    return Comparison(before, after, differences, only, notes)
+
+
+def _matched(
+    before: Sequence[TargetRun], after: Sequence[TargetRun]
+) -> list[tuple[TargetRun, TargetRun]]:
+    known = {_key(run): run for run in before}
+    once = [Counter(run.label for run in runs) for runs in (before, after)]
+    by_label = {run.label: run for run in before if once[0][run.label] == once[1][run.label] == 1}
+    found = []
+    for run in after:
+        other = known.get(_key(run)) or by_label.get(run.label)
+        if other is not None:
+            found.append((other, run))
+    return found
 
 
 def _key(run: TargetRun) -> tuple[str, int | None, float | None]:
@@ -174,11 +201,11 @@ def _difference(
     elif -_NOTHING < low <= high < _NOTHING:
         word = "the same to 0.1 %"
     elif low <= 0 <= high:
-        word = "within the noise"
+        word = "within noise"
     else:
-        word = f"{metric.less if change < 0 else metric.more}, beyond the noise"
+        word = f"{metric.less if change < 0 else metric.more}, beyond noise"
         if abs(change) < _SMALL:
-            word += ", but by less than 1 %" if metric.unit != "share" else ", but by little"
+            word += ", < 1 %" if metric.unit != "share" else ", by little"
     return Difference(
         target, metric.name, metric.unit, before, after, low, high, loops, paired, word
     )

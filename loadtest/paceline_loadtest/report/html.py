@@ -191,7 +191,8 @@ def _compared(comparison: Comparison) -> str:
     words = (
         f"{before.scenario} of {before.started} before, {after.scenario} of {after.started} after."
     )
-    only = "".join(f"<p class='note'>Only in one: {escape(name)}</p>" for name in comparison.only)
+    told = [*comparison.notes, *(f"Only in one: {name}" for name in comparison.only)]
+    only = "".join(f"<p class='note'>{escape(text)}</p>" for text in told)
     shown = table(
         [COMPARISON_HEADS, *comparison_rows(comparison)],
         f"Noise: {METHOD}; paired where both ran the same loops.",

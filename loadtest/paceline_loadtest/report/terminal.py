@@ -90,20 +90,37 @@ def _thresholds(results: Results) -> list[Text]:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what differs between two runs, a metric a line."""
+    """Print what differs between two runs: a table a target, a metric a line."""
+    title = f"{comparison.before.info.started} → {comparison.after.info.started}"
+    console.print(Text(title, style="bold"))
+    of_target: dict[str, list[list[str]]] = {}
+    for target, *line in comparison_rows(comparison):
+        of_target.setdefault(target, []).append(line)
+    for target, lines in of_target.items():
+        console.print(_differences(target, lines))
+    if of_target:
+        console.print(Text(f"Noise: {METHOD}; pairs are the same loops in both.", style="dim"))
+    for note in comparison.notes:
+        console.print(Text(note, style="yellow"))
+    for name in comparison.only:
+        console.print(Text(f"Only in one run: {name}", style="yellow"))
+
+
+def _differences(target: str, lines: Sequence[Sequence[str]]) -> Table:
+    # How many loops there were stands in the title: of a target they are nearly always as many.
+    loops = COMPARISON_HEADS.index("loops") - 1
+    counts = ", ".join(dict.fromkeys(line[loops] for line in lines))
     table = Table(
-        title=Text(f"{comparison.before.info.started} → {comparison.after.info.started}"),
-        caption=f"Noise: {METHOD}; paired where both ran the same loops.",
+        title=Text(f"{target} · loops: {counts}"),
         title_justify="left",
-        caption_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for i, head in enumerate(COMPARISON_HEADS):
-        words = i in {0, 1, len(COMPARISON_HEADS) - 1}
-        table.add_column(head, justify="left" if words else "right")
-    for line in comparison_rows(comparison):
-        table.add_row(*map(Text, line))
-    console.print(table)
-    for name in comparison.only:
-        console.print(Text(f"Only in one run: {name}", style="yellow"))
+    heads = COMPARISON_HEADS[1:]
+    for i, head in enumerate(heads):
+        if i != loops:
+            words = i in {0, len(heads) - 1}
+            table.add_column(head, justify="left" if words else "right", no_wrap=not words)
+    for line in lines:
+        table.add_row(*(Text(cell) for i, cell in enumerate(line) if i != loops))
+    return table
