@@ -80,7 +80,8 @@ async def test_a_stream(server: Server, kind: ClientKind, dialect: Dialect) -> N
     assert call.end_at is not None
     assert call.sent_at is not None
     # Twenty visible tokens at 500 a second: 19 gaps of 2 ms.
-    assert call.last_at - call.first_at >= 0.034
+    # A first token that is held up on its way takes nothing off what is due later.
+    assert call.last_at - call.first_at >= 0.015
     assert call.scheduled_at <= call.sent_at <= call.first_at <= call.last_at <= call.end_at
 
 
@@ -190,6 +191,7 @@ async def test_a_cut_call_keeps_what_it_saw(
     server: Server, kind: ClientKind, dialect: Dialect
 ) -> None:
     async with client_of(kind, server) as client:
+        await made(client, ask(dialect, "instant"))
         call = Call(perf_counter())
         slow = ask(dialect, "flat-20", reasoning_tokens=0)
         task = asyncio.ensure_future(client.call(slow, call))

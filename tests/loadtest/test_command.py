@@ -158,7 +158,7 @@ class TestRun:
         flags = ["--tiers", "instant", "--duration", "0.5", "--json", str(out)]
         assert run(server, scenario, *flags).exit_code == 0
         loops = read(out).targets[0].loops
-        assert 3 <= len(loops) < 200
+        assert 1 <= len(loops) < 200
         assert all(loop.started_at < 0.5 for loop in loops)
 
     def test_a_server_of_its_own(self, scenario: str, tmp_path: Path) -> None:

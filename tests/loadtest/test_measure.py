@@ -10,6 +10,7 @@ from paceline.runtime.profile_files import virtual_profile
 from paceline_loadtest.load import Load, Stop
 from paceline_loadtest.measure import Plan, measure
 from paceline_loadtest.model import Target
+from paceline_loadtest.progress import Silent
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import parse_scenario
 from tests.live import Server
@@ -27,14 +28,21 @@ def plan(server: Server, *models: str) -> Plan:
 
 async def test_a_stop_ends_the_target_that_runs_and_those_behind_it(server: Server) -> None:
     stop = Stop()
-    asyncio.get_running_loop().call_later(1.0, stop.set, "enough")
-    results = await measure(plan(server, "instant", "flat-30", "flat-31"), stop)
+
+    class Watching(Silent):
+        def target(self, label: str, loops: int | None) -> None:
+            assert loops == 4
+            if label == "flat-30":
+                asyncio.get_running_loop().call_later(0.5, stop.set, "enough")
+
+    results = await measure(plan(server, "instant", "flat-30", "flat-31"), stop, Watching())
     done, cut = results.targets
     assert (done.notes, {run.stopped for run in done.loops}) == ((), {None})
     assert cut.notes == ("It ended before its time: enough.",)
     assert {run.stopped for run in cut.loops} == {"enough"}
     assert cut.seconds is not None
-    assert cut.seconds < 3.0
+    # Four loops of two users would take eight.
+    assert cut.seconds < 6.0
 
 
 async def test_a_stop_before_the_first_loop_leaves_no_target(server: Server) -> None:
