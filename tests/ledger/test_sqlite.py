@@ -361,7 +361,59 @@ async def test_a_file_has_one_writer_at_a_time(tmp_path: Path) -> None:
     async with opened(path):
         with pytest.raises(LedgerError, match="another process has it open"):
             SqliteLedger(path)
+        other_name = tmp_path / "link.db"
+        other_name.symlink_to(path)
+        with pytest.raises(LedgerError, match=r"link\.db: another process has it open"):
+            SqliteLedger(other_name)
     await SqliteLedger(path).close()
+
+
+async def test_any_name_is_a_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (":memory:", "a?mode=memory#b%20c", "file:x"):
+        async with opened(Path(name)) as ledger:
+            held = made.hold()
+            await ledger.hold(held, TERMS)
+            await settled(ledger, made.entry(held))
+            assert len(await ledger.entries()) == 1
+        assert made.rows(tmp_path / name, "SELECT count(*) FROM entries") == [(1,)]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_loses_its_name_is_missed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, replaced: bool
+) -> None:
+    path = tmp_path / "ledger.db"
+    async with opened(path) as ledger:
+        held = [made.hold() for _ in range(3)]
+        for each in held:
+            await ledger.hold(each, TERMS)
+        await settled(ledger, made.entry(held[0]))
+        assert not caplog.text
+        path.unlink()
+        if replaced:
+            await SqliteLedger(other := tmp_path / "other.db").close()
+            other.rename(path)
+        for each in held[1:]:
+            await settled(ledger, made.entry(each))
+        assert not ledger.healthy
+        assert caplog.text.count("file is gone, or another one has its name") == 1
+        with pytest.raises(UnreadableError):
+            await ledger.entries()
+        assert path.exists() == replaced, "asking makes no file"
+
+
+async def test_a_holds_row_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    await SqliteLedger(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO holds VALUES ('a', '{')")
+        connection.commit()
+    with pytest.raises(LedgerError, match=r"ledger\.db: Expecting property name"):
+        SqliteLedger(path)
+    with pytest.raises(LedgerError, match="Expecting"):
+        # It was let go of.
+        SqliteLedger(path)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 10**27)), min_size=1, max_size=30))

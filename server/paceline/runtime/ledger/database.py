@@ -42,7 +42,8 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         """Raises LedgerError where another process has it, or the folder can't be written to."""
-        beside = path.with_name(path.name + ".lock")
+        # Whatever links lead there: the file has one writer, not each of its names.
+        beside = os.path.realpath(path) + ".lock"
         try:
             self._fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -63,7 +64,8 @@ def open_file(path: Path) -> sqlite3.Connection:
     connection = None
     try:
         # Used by the writer's thread alone once it has begun.
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # By its whole name: `:memory:` alone would be no file.
+        connection = sqlite3.connect(path.absolute(), isolation_level=None, check_same_thread=False)
         _check(connection, path)
         # NORMAL: what is committed outlives the process; a power cut may cost the last commits,
         # never the file.
@@ -81,6 +83,15 @@ def open_file(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def place_of(path: Path) -> tuple[int, int] | None:
+    """Which file has a name now, by its device and number; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def open_private(keep: int | None) -> sqlite3.Connection:
     """A connection to a database of its own that is gone when it is closed."""
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -92,8 +103,16 @@ def open_private(keep: int | None) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that reads beside the one that writes, and never makes it wait."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    """A connection that reads beside the one that writes, and never makes it wait.
+
+    It makes no file: where there is none any more sqlite3.Error is raised.
+    """
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
     connection.execute("PRAGMA query_only = ON")
     return connection
 

@@ -29,6 +29,7 @@ from paceline.runtime.ledger.database import (
     open_file,
     open_private,
     open_reader,
+    place_of,
 )
 from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.questions import ANY, Cursor, Dimension, Filter, Group, Line
@@ -92,7 +93,8 @@ class SqliteLedger:
             self._writer = Writer(lambda: open_private(keep))
         else:
             connection = self._connection = self._opened(path, now_us())
-            self._writer = Writer(lambda: connection)
+            self._place = place_of(path)
+            self._writer = Writer(lambda: connection, lambda: place_of(path) != self._place)
 
     # -- what a ledger does ----------------------------------------------------------------------
 
@@ -239,6 +241,10 @@ class SqliteLedger:
         if self._reader is None:
             assert self.path is not None
             self._reader = open_reader(self.path)
+            if place_of(self.path) != self._place:
+                self._reader.close()
+                self._reader = None
+                raise UnreadableError("The ledger can't be read: another file has its name.")
         return do(self._reader)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -253,7 +259,8 @@ class SqliteLedger:
         try:
             self.recovered = close_left_open(connection, now_us)
             self._purses = load_purses(connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
+            # A ValueError: a hold's row that is no JSON.
             connection.close()
             self._lock.close()
             raise LedgerError(path, str(error)) from error

@@ -67,15 +67,24 @@ class _Call:
 class Writer:
     """Lives on two threads: its methods are called on the event loop, the rest runs on its own."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        """`connect` is called on the thread when there is something to do for the first time."""
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        moved: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`connect` is called on the thread when there is something to do for the first time.
+
+        `moved` tells after each commit whether the file has lost its name, so that nobody will
+        find what is written to it.
+        """
         self.healthy = True
-        """Whether the last write met no error."""
+        """Whether the last write met no error, and will be found."""
         self.lost_writes = 0
         """Rows that were given up."""
         self.written = 0
         """Entries that were committed."""
         self._connect = connect
+        self._moved = moved
         self._queue: SimpleQueue[Batch | _Call | None] = SimpleQueue()
         self._kept: deque[Batch] = deque()
         self._kept_rows = 0
@@ -182,9 +191,15 @@ class Writer:
             self.healthy = False
             self._retry_at = time.monotonic() + _RETRY_S
             return False
-        if not self.healthy:
+        moved = self._moved()
+        if moved and self.healthy:
+            log.error(
+                "The ledger's file is gone, or another one has its name: nobody finds what is "
+                "written now. Restart the server to begin anew."
+            )
+        elif not moved and not self.healthy:
             log.warning("The ledger can be written to again.")
-        self.healthy = True
+        self.healthy = not moved
         self.written += len(batch.entries)
         return True
 
