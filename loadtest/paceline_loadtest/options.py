@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -66,13 +67,24 @@ class Options:
                 found[field.name] = _shown(value)
         return found
 
-    def check_files(self) -> None:
-        """Raise LoadTestError where a file can't be written: before the run, not after it."""
-        for name in _FILES:
-            path: Path | None = getattr(self, name)
-            if path is not None and (path.is_dir() or not path.parent.is_dir()):
-                flag = name.removesuffix("_file")
-                raise LoadTestError(f"--{flag}: {path} can't be written: no such folder, or one")
+    def check(self) -> None:
+        """Raise LoadTestError for numbers that are none, and files that can't be written.
+
+        A cap that isn't a number would never be reached; and that a file can't be written is to
+        be known before the run, not after it.
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            flag = field.name.removesuffix("_file").removesuffix("_s").replace("_", "-")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise LoadTestError(f"--{flag}: {value} is not a finite number")
+            if field.name in _FILES and value is not None:
+                path = Path(value)
+                if path.is_dir() or not path.parent.is_dir():
+                    raise LoadTestError(
+                        f"--{flag}: {path} can't be written: it is a folder, or in one that isn't "
+                        "there"
+                    )
 
 
 def _shown(value: Any) -> str:

@@ -51,7 +51,7 @@ FINE, FAILED, SPOILED, BROKEN_OFF = 0, 1, 3, 130
 def run_session(options: Options) -> int:
     """Run it, report, and tell the exit code. Raises LoadTestError for what can't be used."""
     console = Console()
-    options.check_files()
+    options.check()
     scenario = scenario_of(options.scenario)
     rules = rules_of(options.fail_if)
     earlier = None if options.compare is None else read_results(options.compare)
