@@ -1,8 +1,8 @@
 """Whether two Locust workers measure what one process does: the same scenario, the same server.
 
-Starts a server, runs `loadtest/locustfile.py` in turns as one process and as a master with
-workers on this machine, each run with the same loops, and prints how far the workers' figures are
-from the one process's: of each figure the median over the turns.
+Starts a server, runs the package's locustfile in turns as one process and as a master with workers
+on this machine, each run with the same loops, and prints how far the workers' figures are from the
+one process's: of each figure the median over the turns.
 
     python bench/locust_workers.py
     python bench/locust_workers.py --users 32 --model gpu-40 --turns 5 --check
@@ -25,6 +25,7 @@ from statistics import median
 from paceline_loadtest.statistics import Spread
 
 ROOT = Path(__file__).resolve().parent.parent
+LOCUSTFILE = ROOT / "loadtest/paceline_loadtest/scale/locustfile.py"
 HOST = "127.0.0.1"
 START_S = 30.0
 LIMIT = 0.03
@@ -105,7 +106,13 @@ def locust(options: argparse.Namespace, url: str, folder: Path, workers: int) ->
     """One run; without workers in one process."""
     out = folder / "figures.json"
     out.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "locust",
+        "-f",
+        str(LOCUSTFILE),
+    ]
     port = str(free_port())
     test = [
         "--host", url, "--headless", "--users", str(options.users),

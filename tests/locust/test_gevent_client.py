@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gevent_client import GeventClient
 from paceline.testing.server import serve
 from paceline_loadtest.caller import Ask, Reply
 from paceline_loadtest.model import Call, Dialect
 from paceline_loadtest.retries import Retries
+from paceline_loadtest.scale.gevent_client import GeventClient
 from tests.recording.rig import DROP, Asked, Step, chunked, stream_head, upstream, whole
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}

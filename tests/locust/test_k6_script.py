@@ -14,7 +14,7 @@ import pytest
 
 from paceline.testing.server import serve
 
-SCRIPT = Path(__file__).resolve().parent.parent.parent / "loadtest/k6/paceline.js"
+SCRIPT = Path(__file__).resolve().parent.parent.parent / "loadtest/paceline_loadtest/scale/k6.js"
 NODE = shutil.which("node")
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node")

@@ -12,7 +12,7 @@ import pytest
 
 from paceline.testing.server import TestServer, serve
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+LOCUSTFILE = Path(__file__).resolve().parents[2] / "loadtest/paceline_loadtest/scale/locustfile.py"
 PATIENCE_S = 90
 
 SCENARIO = """
@@ -55,7 +55,7 @@ def locust(
     scenario, out = folder / "two.toml", folder / "figures.json"
     scenario.write_text(SCENARIO.replace("DIALECT", dialect), "utf-8")
     command = [
-        sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest/locustfile.py"),
+        sys.executable, "-m", "locust", "-f", str(LOCUSTFILE),
         "--host", server.base_url, "--headless", "--users", "4", "--spawn-rate", "20",
         "--scenario", str(scenario), "--model", "m", "--figures", str(out), "--only-summary",
         *arguments,
@@ -123,11 +123,16 @@ def test_failures_are_counted_and_a_loop_ends_with_its_own(tmp_path: Path) -> No
 )
 def test_what_cant_be_used_is_said(arguments: list[str], reason: str) -> None:
     command = [
-        sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest/locustfile.py"),
+        sys.executable, "-m", "locust", "-f", str(LOCUSTFILE),
         "--headless", "--host", "http://127.0.0.1:1/v1", *arguments,
     ]  # fmt: skip
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd=LOCUSTFILE.parent,
     )
     assert done.returncode != 0
     assert reason in done.stderr + done.stdout

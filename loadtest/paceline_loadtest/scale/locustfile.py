@@ -1,6 +1,6 @@
 """Paceline's scenarios as a Locust test: each user is an agent that runs loops of a scenario.
 
-    locust -f loadtest/locustfile.py --host http://127.0.0.1:8000/v1 --headless \
+    locust -f locustfile.py --host http://127.0.0.1:8000/v1 --headless \
         --users 20 --spawn-rate 20 --scenario code-edit --model gpt-5.6-sol --loops 2
 
 Beside Locust's own figure, the time to an answer's last content, it tells `TTFT` (ms) and
@@ -26,12 +26,12 @@ from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner, WorkerRunner
 
-from gevent_client import GeventClient
 from paceline.runtime.toml_files import read_toml
 from paceline_loadtest.caller import Ask
 from paceline_loadtest.conversation import Conversation
 from paceline_loadtest.draw import draw_one
 from paceline_loadtest.model import DIALECTS, Call, Dialect, Loop, Target, ToolRun
+from paceline_loadtest.scale.gevent_client import GeventClient
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import (
     ScenarioError,

@@ -1,7 +1,7 @@
 // A load test of chat completions for people who have k6 already.
 //
 //   k6 run -e BASE_URL=http://127.0.0.1:8000/v1 -e MODEL=wafer-750 -e VUS=20 -e DURATION=30s \
-//     loadtest/k6/paceline.js
+//     loadtest/paceline_loadtest/scale/k6.js
 //
 // What k6 can't do: its http module reads a body to its end before a script sees any of it. So a
 // token's own time of arrival isn't known, and these figures stand in for it:
@@ -13,7 +13,7 @@
 //                 Gaps between tokens, stalls and bursts can't be seen.
 //   server_ttft   what Paceline says of itself in `Server-Timing`, to hold beside `ttfb`.
 //
-// For first tokens as a client sees them use Locust (loadtest/locustfile.py), or the load test of
+// For first tokens as a client sees them use Locust (loadtest/paceline_loadtest/scale/locustfile.py), or the load test of
 // Paceline's own.
 
 import http from 'k6/http';
