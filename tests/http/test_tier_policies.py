@@ -42,6 +42,7 @@ KEYS = {
     "refused-when-full": 'when_full = "refuse"',
     "default-when-full": 'when_full = "default"',
     "small-budget": "budget_usd = 0.001",
+    "plan": 'plan_type = "plus"\nwindow_5h_credits = 80',
 }
 
 
@@ -243,3 +244,12 @@ def test_the_server_s_own_words_hold_for_keys_without(server: Site) -> None:
         asked = body(CHAT, "duo", service_tier="ultrafast")
         assert other.post(CHAT, {**asked, "n": 2}).status == 429, "there is but one slot"
         assert other.post(CHAT, asked).object["service_tier"] == "ultrafast"
+
+
+def test_an_upgrade_tells_how_the_key_stands(server: Site) -> None:
+    url = f"ws://{server.host}:{server.port}{RESPONSES}"
+    for key, told in (("plan", "0"), ("open", None)):
+        headers = {"Authorization": f"Bearer {key}"}
+        with connect(url, proxy=None, additional_headers=headers) as socket:
+            assert socket.response is not None
+            assert socket.response.headers.get("x-codex-primary-used-percent") == told

@@ -18,6 +18,7 @@ from paceline.http.sink import Headers
 from paceline.runtime.admission import Admitted, Claim
 from paceline.runtime.engine import LiveEngine
 from paceline.runtime.keys import Caller
+from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.limits import Account, Admission
 from paceline.runtime.tiers import Service, TierRefusedError
 from paceline.wire.errors import ApiError
@@ -232,6 +233,22 @@ def answer_headers(engine: LiveEngine, admitted: Admitted, api: Api) -> Headers:
         )
         made += [(key.encode(), value.encode("latin-1")) for key, value in found.items()]
     return made
+
+
+async def caller_headers(engine: LiveEngine, caller: Caller) -> Headers:
+    """What the headers of an upgrade say of a key's plan; nothing where nothing bounds it."""
+    if not caller.terms:
+        return []
+    now_us = time.time_ns() // 1000
+    try:
+        standing = await engine.ledger.standing(caller.key_id, caller.terms, now_us)
+    except UnreadableError:
+        # The first request will say so.
+        return []
+    made = limit_headers(
+        caller, None, standing, api="openai", now_ns=engine.clock.now_ns(), now_us=now_us
+    )
+    return [(key.encode(), value.encode("latin-1")) for key, value in made.items()]
 
 
 def bill_json(service: Service, usage: Usage) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from paceline.core.usage import Usage
 from paceline.http import instant
-from paceline.http.admission import reason_of
+from paceline.http.admission import caller_headers, reason_of
 from paceline.http.auth import caller_of, no_longer_let_in
 from paceline.http.faults import fault_of
 from paceline.http.faults.drop_after import close_connection
@@ -141,6 +141,7 @@ class _Connection:
         if (await self._receive())["type"] != "websocket.connect":
             return
         headers: Headers = api_headers(JSON, rid, 0.0)[1:]
+        headers += await caller_headers(self._engine, self._caller)
         await self._send({"type": "websocket.accept", "headers": headers})
         limit_s = self._engine.settings.websocket_limit_s
         timer = asyncio.get_running_loop().call_later(limit_s, self._expire)
