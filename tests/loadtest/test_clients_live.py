@@ -15,6 +15,7 @@ from paceline_loadtest.clients import CLIENTS, ClientKind, client_name, make_cli
 from paceline_loadtest.model import DIALECTS, Call, Dialect
 from paceline_loadtest.retries import Retries
 from tests.live import Server
+from tests.loadtest.scripted import END, Piece, answer, chunk, head, scripted
 
 BOTH = pytest.mark.parametrize("kind", CLIENTS)
 EVERY = pytest.mark.parametrize("dialect", DIALECTS)
@@ -241,6 +242,23 @@ async def test_a_server_that_isn_t_there(kind: ClientKind, dialect: Dialect) -> 
     await client.aclose()
     assert call.error is not None
     assert call.end_at is not None
+
+
+@BOTH
+@pytest.mark.parametrize("piece", [b"data: {not json\n\n", b"data: 7\n\n", b"data: [1]\n\n"])
+async def test_what_no_client_can_read_fails_that_call_alone(
+    kind: ClientKind, piece: bytes
+) -> None:
+    def script(number: int, _: object) -> list[Piece]:
+        return [head(), chunk(piece), END] if number == 0 else answer("x")
+
+    async with scripted(script) as other:
+        client = make_client(kind, other.url, "key", retries=Retries(0), idle_timeout_s=20.0)
+        broken, _ = await made(client, ask("chat", "m"))
+        fine, _ = await made(client, ask("chat", "m"))
+        await client.aclose()
+    assert broken.error is not None
+    assert fine.error is None
 
 
 def test_what_a_report_calls_them() -> None:

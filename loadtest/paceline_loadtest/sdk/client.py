@@ -89,9 +89,9 @@ class SdkClient:
                     pass
         except (openai.APIError, anthropic.APIError, httpx2.HTTPError) as error:
             return tap.finish(perf_counter(), _words(error))
-        except ValueError as error:
-            # An SDK that can't make sense of what it got.
-            return tap.finish(perf_counter(), f"the SDK can't read the answer: {error}")
+        except Exception as error:
+            # Whatever an SDK can't cope with has failed, and ends nobody else's call.
+            return tap.finish(perf_counter(), f"the SDK can't read the answer: {error!r}")
         finally:
             current.reset(token)
         return tap.finish(perf_counter())
