@@ -136,6 +136,7 @@ def test_an_error_is_an_answer_like_any_other(tmp_path: Path, status: str) -> No
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 0.02, DROP], b"half", 200),
         ([stream_head(), chunked(b"ok"), b"zz\r\nno size\r\n", 0.3], b"ok", 200),
         ([0.02, DROP], b"", None),
+        ([b"HTTP/1.1 600 No Class\r\nContent-Length: 2\r\n\r\nok", 0.3], b"", None),
     ],
 )
 def test_an_upstream_that_breaks_off_is_passed_on_as_that(
@@ -166,6 +167,26 @@ def test_a_body_that_ends_with_the_connection_is_complete(tmp_path: Path) -> Non
     assert answer.complete
     assert answer.body == b"all"
     assert kept.end == "complete"
+
+
+@pytest.mark.parametrize(("method", "body"), [("POST", b"all"), ("HEAD", b"")])
+def test_what_comes_behind_an_answer_is_none_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, body: bytes
+) -> None:
+    first = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"all") + chunked(b"")
+    )
+    more = b"HTTP/1.1 404 Gone\r\nX: y\r\nContent-Length: 4\r\n\r\nmore"
+    with upstream([first + more]) as up, recording(up.url, tmp_path) as rec:
+        with Wire(rec) as wire:
+            for _ in range(2):
+                wire.send(method, PATH, BODY)
+                answer = wire.read(no_body=method == "HEAD")
+                assert (answer.status, answer.body) == (200, body)
+                assert answer.header("x") is None
+        kept = rec.kept(2)
+    assert [(each.end, each.body) for each in kept] == [("complete", body)] * 2
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

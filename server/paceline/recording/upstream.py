@@ -18,6 +18,8 @@ import httptools
 
 _CONNECT_S = 15.0
 _MOST_IDLE = 64
+_HIGHEST_STATUS = 599
+"""Of those that HTTP has classes for (RFC 9110, 15); a server can't send another."""
 
 
 class UnreachableError(Exception):
@@ -202,6 +204,9 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Called by the parser."""
+        if self._complete:
+            # A second answer, that nobody asked for.
+            raise httptools.HttpParserError("more than one answer")
         self._headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -214,6 +219,8 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             return
+        if status > _HIGHEST_STATUS:
+            raise httptools.HttpParserError(f"{status} is no status")
         self._status, self._begun = status, True
         names = {name for name, _ in self._headers}
         self._to_eof = not names & {b"content-length", b"transfer-encoding"}
@@ -222,7 +229,9 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Called by the parser."""
-        self._parts.append(data)
+        # After a HEAD there is none, and what came all the same has no place in the answer.
+        if not self._head_only:
+            self._parts.append(data)
 
     def on_message_complete(self) -> None:
         """Called by the parser."""
