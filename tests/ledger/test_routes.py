@@ -345,6 +345,23 @@ async def test_the_csv_has_every_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         assert none.text.splitlines() == [",".join(COLUMNS)]
 
 
+async def test_no_cell_of_the_csv_is_a_formula() -> None:
+    ledger = SqliteLedger()
+    names = ["=1+1", "+1", "-1", "@sum(1)", "\t=1", "\r=1", "a=1", '"=1"', "é"]
+    for name in names:
+        held = made.hold(model=name, request_id=name)
+        await ledger.hold(held, Terms())
+        ledger.settle(made.entry(held))
+    served = Served(ledger)
+    text = (await served.http.get(f"{PATH}?format=csv")).text
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))[::-1]
+    shown = [f"'{name}" for name in names[:6]] + names[6:]
+    assert [row["model"] for row in rows] == [row["request_id"] for row in rows] == shown
+    listed = (await served.get(PATH))["data"][::-1]
+    assert [each["model"] for each in listed] == names
+    await ledger.close()
+
+
 async def test_what_the_ledger_refuses(empty: Served) -> None:
     served = empty
     for path in (PATH, TOTALS_PATH):

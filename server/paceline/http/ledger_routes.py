@@ -27,6 +27,8 @@ TOTALS_PATH = f"{PATH}/totals"
 _LIMIT, _MOST = 100, 1000
 _SINGLE = ("request_id", "since", "until")
 _LISTS = ("key_id", "model", "tier", "state", "endpoint")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet runs (owasp.org, CSV Injection)."""
 
 COLUMNS = (
     "id",
@@ -182,7 +184,12 @@ class _Csv:
 
 
 def _csv_lines(page: list[Line]) -> str:
-    return _csv_rows([tuple(_shown(line).values()) for line in page])
+    return _csv_rows([tuple(map(_cell, _shown(line).values())) for line in page])
+
+
+def _cell(value: Any) -> Any:
+    """A value as text that no spreadsheet takes for a formula: callers name models and requests."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 def _csv_rows(rows: list[tuple[Any, ...]]) -> str:
