@@ -357,7 +357,9 @@ def _status(server: Site, response: str) -> str:
 
 def test_a_server_that_stops_settles_what_is_under_way(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    with site(ledger=str(path)) as server, Wire(server) as wire:
+    with contextlib.ExitStack() as later, site(ledger=str(path)) as server:
+        # It stays until the server has gone.
+        wire = later.enter_context(Wire(server))
         asked = body(CHAT, "gpt-5.6-sol", stream=True)
         asked["paceline"] = {"output_tokens": 50, "reasoning_tokens": 0, "ttft_ms": 0, "rate": 10}
         wire.send("POST", CHAT, asked)
