@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +371,45 @@ def test_a_server_that_stops_settles_what_is_under_way(tmp_path: Path) -> None:
         (entry,) = again.entries()
     assert (entry.state, entry.usd) == ("failed", 0)
     assert entry.completion_tokens >= 1
+
+
+def test_churn_leaves_nothing_held_and_every_bill_once(tmp_path: Path) -> None:
+    """Many at once, of every kind, some of which go wrong and some of whose clients leave."""
+    faults_of = ["", "", "", "fail_after:4", "drop_after:4", "stall_after:4,10", "error:overloaded"]
+
+    def one(where: Site, number: int) -> bool:
+        draw = random.Random(number)
+        path, stream = draw.choice(DIALECTS), draw.random() < 0.7
+        asked = priced(path, draw.choice(["gpt-5.6-sol", "quick", "instant"]), stream=stream)
+        asked["paceline"].update({"output_tokens": draw.randrange(200), "rate": 2000})
+        wrong = draw.choice(faults_of)
+        if wrong:
+            asked["paceline"]["fault"] = wrong
+        with contextlib.suppress(ConnectionError), Wire(where) as wire:
+            wire.send("POST", path, asked, {"Connection": "close", "X-Request-Id": f"r{number}"})
+            if draw.random() < 0.4:
+                time.sleep(draw.random() * 0.1)
+            else:
+                while wire.more():
+                    pass
+        return wrong != "error:overloaded"
+
+    with site(ledger=str(tmp_path / "ledger.sqlite"), price_date="2026-09-01") as server:
+        with ThreadPoolExecutor(32) as pool:
+            let_in = list(pool.map(partial(one, server), range(300)))
+        server.at_rest()
+        entries = server.entries()
+        metrics = server.metrics()
+    known = {entry.request_id for entry in entries}
+    assert len(entries) == len(known)
+    # Of those who left at once some were never let in.
+    assert known <= {f"r{number}" for number, was in enumerate(let_in) if was}
+    assert len(known) > 200
+    assert {entry.state for entry in entries} == {"finished", "cut", "failed"}
+    assert metrics.value("paceline_held_usd") == 0
+    paid = sum(entry.usd or 0 for entry in entries)
+    assert metrics.value("paceline_cost_usd_total") == pytest.approx(paid / 10**12, rel=1e-12)
+    assert all(not entry.usd for entry in entries if entry.state == "failed")
 
 
 # -- what the client hears -------------------------------------------------------------------------
