@@ -161,6 +161,17 @@ def test_the_day_moves_on() -> None:
     sale = book.sale(SOL, SOL)
     assert sale.cost(MILLION).usd == usd(20)
     assert sale.since == "2026-08-21"
+    # The clock had been wrong.
+    now_s[0] -= 86_400
+    assert book.sale(SOL, SOL).cost(MILLION).usd == usd(30)
+
+
+def test_invented_profiles_fill_no_memory() -> None:
+    book = PriceBook(BOOK._book.cards.values(), "2026-08-21")
+    for rate in range(1, 5000):
+        assert book.sale(f"flat-{rate}", f"flat-{rate}").model == ""
+    assert len(book._sales) <= 1024
+    assert book.sale(SOL, SOL).model == SOL
 
 
 def test_a_card_of_ones_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class PriceBook:
         """
         self._clock_s = clock_s
         self._fixed = day
-        self._until_s = 0.0
+        self._midnight_s = -math.inf
         self._day = day
         self._sales: dict[tuple[str, str, Tier | None], Sale] = {}
         self._lists: dict[str, PriceList] = {}
@@ -94,12 +95,15 @@ class PriceBook:
         `tier` is what the request asked for of the model that `standard` serves as a rule; None
         for one that named the profile itself: it pays what the profile sells, in its unit alone.
         """
-        if not self._fixed and self._clock_s() >= self._until_s:
-            self._next_day()
+        if not self._fixed and not 0 <= self._clock_s() - self._midnight_s < _DAY_S:
+            self._turn_to_today()
         key = profile, standard, tier
         found = self._sales.get(key)
         if found is None:
-            found = self._sales[key] = self._make(*key)
+            found = self._make(*key)
+            # Names that nobody sells can be invented without end.
+            if found is not NOT_SOLD:
+                self._sales[key] = found
         return found
 
     def _make(self, profile: str, standard: str, tier: Tier | None) -> Sale:
@@ -120,8 +124,8 @@ class PriceBook:
             offer.sold_in if tier is None else None,
         )
 
-    def _next_day(self) -> None:
+    def _turn_to_today(self) -> None:
         today = int(self._clock_s() // _DAY_S)
-        self._until_s = float((today + 1) * _DAY_S)
+        self._midnight_s = float(today * _DAY_S)
         self._day = day_text(today)
         self._sales.clear()
