@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.questions import Filter
 from paceline.runtime.ledger.valkey import ValkeyLedger, is_shared
+from paceline.runtime.ledger.valkey_sender import TIMEOUT_S
 from tests.ledger import made
 from tests.ledger.test_purse import NOON, STEP, TERMS
 from tests.ledger.test_queries import ASKED, ENTRIES, answers_are_right
@@ -216,6 +218,16 @@ async def test_servers_share_a_key_and_never_its_last_dollar(store: Store) -> No
         assert (await other.standing("k", terms, made.NOON_US)).held == Amount(9, 0)
 
 
+async def test_a_crowd_is_larger_than_the_connections(store: Store) -> None:
+    async with opened(store) as ledger:
+        held = [made.hold(usd=3) for _ in range(300)]
+        assert await asyncio.gather(*[ledger.hold(each, BOUNDED) for each in held]) == [None] * 300
+        for each in held:
+            ledger.settle(made.entry(each, usd=2))
+        assert (await ledger.totals())[0].sums.requests == 300
+        assert ledger.healthy
+
+
 async def test_settling_and_releasing_happen_once(store: Store) -> None:
     async with opened(store) as ledger:
         held, other = made.hold(usd=5), made.hold(usd=5)
@@ -372,6 +384,22 @@ async def test_a_store_that_is_gone_lets_nobody_wait(
             await settled(ledger, made.entry(again, usd=4))
             assert [line.usd for line in await ledger.entries()] == [4]
         store.stop()
+
+
+async def test_a_store_that_hangs_is_waited_for_once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        try:
+            async with opened(store) as ledger:
+                await ledger.hold(made.hold(usd=5), BOUNDED)
+                store.process.send_signal(signal.SIGSTOP)
+                begun_s = time.monotonic()
+                with pytest.raises(UnreadableError, match="doesn't answer"):
+                    await ledger.hold(made.hold(usd=5), BOUNDED)
+                assert 0.9 * TIMEOUT_S < time.monotonic() - begun_s < 1.8 * TIMEOUT_S
+        finally:
+            store.process.send_signal(signal.SIGCONT)
+            store.stop()
 
 
 async def test_after_closing_nothing_waits(store: Store) -> None:

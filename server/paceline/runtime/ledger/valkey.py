@@ -41,6 +41,7 @@ LEASE_S = 30
 """A process that wasn't heard of for so long has lost its holds."""
 KEPT = 100_000
 """The latest entries that are kept; sums go on counting all."""
+_CONNECTIONS = 32
 _SCHEMES = ("valkey://", "valkeys://", "redis://", "rediss://", "unix://")
 
 
@@ -76,23 +77,29 @@ class ValkeyLedger:
         Raises LedgerError without the `fleet` extra, and for a URL that can't be used.
         """
         try:
-            from redis.asyncio import Redis  # noqa: PLC0415 - an extra that few need
+            from redis.asyncio import BlockingConnectionPool, Redis  # noqa: PLC0415 - an extra that few need
             from redis.asyncio.retry import Retry  # noqa: PLC0415 - the same
             from redis.backoff import NoBackoff  # noqa: PLC0415 - the same
+            from redis.exceptions import ConnectionError as GoneError  # noqa: PLC0415 - the same
         except ImportError as error:
             reason = "Valkey and Redis need the extra `fleet`: pip install 'paceline[fleet]'"
             raise LedgerError("in a shared store", reason) from error
         url = url.replace("valkey", "redis", 1) if url.startswith("valkey") else url
         try:
-            # The client's annotations are of bytes and text both. Whatever is sent twice has the
-            # effect of once, so a connection that was closed meanwhile is worth a second try.
-            self._store: Any = Redis.from_url(
+            # Whatever is sent twice has the effect of once, so a connection that was closed
+            # meanwhile is worth a second try. Requests at once that are more than the connections
+            # wait for one, and aren't told that there is no store.
+            pool = BlockingConnectionPool.from_url(
                 url,
+                max_connections=_CONNECTIONS,
+                timeout=TIMEOUT_S,
                 decode_responses=True,
                 socket_timeout=TIMEOUT_S,
                 socket_connect_timeout=TIMEOUT_S,
-                retry=Retry(NoBackoff(), 1),
+                retry=Retry(NoBackoff(), 1, (GoneError,)),
             )
+            # The client's annotations are of bytes and text both.
+            self._store: Any = Redis.from_pool(pool)
         except ValueError as error:
             raise LedgerError("in a shared store", str(error)) from error
         self.recovered = 0
