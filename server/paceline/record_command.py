@@ -39,6 +39,7 @@ def record(
     from paceline.recording.files import RecordingError, open_writer  # noqa: PLC0415
     from paceline.recording.proxy import Recorder  # noqa: PLC0415
     from paceline.recording.upstream import Base  # noqa: PLC0415
+    from paceline.serve import listen  # noqa: PLC0415
 
     try:
         base = Base.parse(upstream)
@@ -51,7 +52,7 @@ def record(
         fail(f"--log-level: {log_level!r} is none of {', '.join(uvicorn.config.LOG_LEVELS)}")
     recorder = Recorder(base, writer)
     server = _Server(recorder, host=host, port=port, log_level=log_level)
-    listening = server.config.bind_socket()
+    listening = listen(server.config)
     where = listening.getsockname()
     # The thread that writes exchanges down must not keep the loop for long, as in `serve`.
     sys.setswitchinterval(0.0005)

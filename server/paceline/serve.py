@@ -89,9 +89,23 @@ def serve(settings: Settings) -> None:
     # for tokens that are a millisecond apart.
     sys.setswitchinterval(0.0005)
     server = Server(App(settings))
-    listening = server.config.bind_socket()
+    listening = listen(server.config)
     _cheap_sends(listening)
     server.run([listening])
+
+
+def listen(config: uvicorn.Config) -> socket.socket:
+    """Take the address to listen on. Where that can't be, say which it was, and exit with 3."""
+    try:
+        return config.bind_socket()
+    except SystemExit:
+        # uvicorn has told the system's reason, without the address.
+        log.error(
+            "can't listen on %s port %d: choose others by --host and --port; port 0 is a free one",
+            config.host,
+            config.port,
+        )
+        raise
 
 
 def _cheap_sends(listening: socket.socket) -> None:

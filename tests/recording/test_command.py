@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -80,3 +81,22 @@ def test_what_cant_be_used_is_said(tmp_path: Path, arguments: list[str], reason:
     assert ended.returncode == 2
     assert reason in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", [["record", "--upstream", "http://127.0.0.1:1"], ["serve"]])
+def test_an_address_that_is_taken_is_named_with_the_way_out(
+    tmp_path: Path, command: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        more = ["--out", str(tmp_path / "tape")] if command[0] == "record" else []
+        done = subprocess.run(
+            [*COMMAND[:-1], *command, *more, "--port", str(port)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert f"can't listen on 127.0.0.1 port {port}" in done.stderr
+    assert "--port" in done.stderr

@@ -179,3 +179,10 @@ def test_settings_made_directly_do_not_look_around(monkeypatch: pytest.MonkeyPat
     assert settings.port == 8000
     with pytest.raises(ValidationError, match="frozen"):
         settings.port = 3  # type: ignore[misc]
+
+
+def test_a_reason_of_our_own_is_told_in_its_own_words() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^--price-date: 'today' is no day such as 2026-08-21$"
+    ):
+        load_settings({"price_date": "today"})

@@ -238,7 +238,8 @@ def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = 
                 name = (PREFIX + name).upper()
             elif name in from_file:
                 name = f"{path}: {name}"
-            lines.append(f"{name}: {item['msg']}")
+            # pydantic puts the first words before what a validator of ours says.
+            lines.append(f"{name}: {item['msg'].removeprefix('Value error, ')}")
         raise SettingsError("\n".join(lines)) from None
 
 
