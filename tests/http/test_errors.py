@@ -27,6 +27,18 @@ def test_unknown_paths(server: Server, method: str, path: str) -> None:
     assert answer.header("x-request-id")
 
 
+@pytest.mark.parametrize("prefix", ["", "/v1/v1"])
+@pytest.mark.parametrize("path", ["/chat/completions", "/responses", "/messages", "/models"])
+def test_a_base_url_without_v1_or_with_two_is_told_so(
+    server: Server, path: str, prefix: str
+) -> None:
+    answer = server.ask("POST", prefix + path, {})
+    assert answer.status == 404
+    said = answer.error["message"]
+    assert ("missing at the end of the base URL" if prefix == "" else "/v1 twice") in said
+    assert "base URL" not in server.ask("POST", "/v1/nope", {}).error["message"]
+
+
 @pytest.mark.parametrize(
     ("path", "allowed"), [(path, "GET") for path in GET] + [(path, "POST") for path in POST]
 )

@@ -12,6 +12,9 @@ from typing import Protocol
 from paceline.wire.jsonbytes import json_bytes
 
 INVALID_REQUEST = "invalid_request_error"
+_BELOW_V1 = (
+    "/chat/", "/completions", "/conversations", "/embeddings", "/messages", "/models", "/responses",
+)  # fmt: skip
 
 
 class ApiError(Exception):
@@ -99,8 +102,13 @@ def model_not_found(name: str) -> ApiError:
 
 
 def not_found(path: str) -> ApiError:
-    """404 for a URL without a route."""
-    return ApiError(404, f"Invalid URL: nothing is served at {quoted(path)}.", code="not_found")
+    """404 for a URL without a route; says so where a base URL lacks its /v1 or has one too many."""
+    message = f"Invalid URL: nothing is served at {quoted(path)}."
+    if path.startswith(_BELOW_V1):
+        message += " The API is below /v1: is that missing at the end of the base URL?"
+    elif path.startswith("/v1/v1/"):
+        message += " It has /v1 twice: leave it out of the base URL."
+    return ApiError(404, message, code="not_found")
 
 
 def method_not_allowed(method: str, path: str, allowed: str) -> ApiError:
