@@ -24,6 +24,7 @@ from paceline_loadtest.report import (
 from paceline_loadtest.report.figures import base_of, figures
 from paceline_loadtest.report.gains import floor_s
 from paceline_loadtest.report.plots import amdahl, costs, ecdf, predictions, speedups, users
+from paceline_loadtest.report.summary import summary_of
 from paceline_loadtest.report.words import (
     dollars,
     milliseconds,
@@ -182,6 +183,19 @@ def test_errors_come_first_and_by_kind() -> None:
     assert "successes only, p50 / p90 / p99" in said
 
 
+def test_a_target_without_a_whole_loop_has_no_price_and_is_no_base() -> None:
+    run = results(loops=1)
+    broken = run.targets[1].loops[0]
+    broken.ended_at = None
+    broken.stopped = f"turn 1: 400: {'long ' * 20}words (invalid_value)"
+    said = printed(run)
+    costs_of = row_of(said, "cost per task")
+    assert (costs_of[1], costs_of[3]) == ("–", "no rate published")
+    assert row_of(said, "speed-up of the task")[:2] == ["base", "–"]
+    assert "words (invalid_value)" in " ".join(said.split())
+    assert summary_of(figures(run)[1])["money"] is None
+
+
 def test_what_spoils_a_run_is_marked() -> None:
     run = results(loops=1)
     assert "SPOILED" not in printed(run)
@@ -200,7 +214,11 @@ def test_waits_for_a_slot_are_a_line_of_their_own() -> None:
 
 
 def waits_in(said: str) -> list[str]:
-    line = next(line for line in said.splitlines() if "waited for a client slot" in line)
+    return row_of(said, "waited for a client slot")
+
+
+def row_of(said: str, label: str) -> list[str]:
+    line = next(line for line in said.splitlines() if label in line)
     return re.split(r"\s{2,}", line.strip())[1:]
 
 

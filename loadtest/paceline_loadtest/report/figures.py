@@ -27,6 +27,8 @@ from paceline_loadtest.statistics import statistics
 
 _A_WAIT_S = 0.001
 """Less than this is the client's own way from one thing to the next, and no wait for a slot."""
+_WHY = 200
+"""Characters that are told of why a loop stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Figures:
     prediction: Prediction | None
     speedup: Speedup | None
     """None for the base itself, and where no loop ended on both."""
+    is_base: bool = False
+    """Whether the others of its load are compared with it."""
 
     @property
     def failed(self) -> int:
@@ -121,6 +125,7 @@ def _figures(run: TargetRun, base: TargetRun) -> Figures:
         money=money,
         prediction=prediction_of(run, done),
         speedup=speedup,
+        is_base=base is run,
     )
 
 
@@ -135,5 +140,5 @@ def error_kind(call: Call) -> str:
 
 def _why(loop: LoopRun) -> str:
     if loop.stopped is not None:
-        return loop.stopped[:80]
+        return loop.stopped if len(loop.stopped) <= _WHY else f"{loop.stopped[:_WHY]}…"
     return "" if loop.ended_at is not None else "never ended"

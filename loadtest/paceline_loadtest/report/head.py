@@ -104,7 +104,9 @@ def _tiles(found: Sequence[Figures]) -> str:
     boxes = []
     for one in found:
         gain = one.speedup
-        small = ["the base" if gain is None else f"{times(gain.task)} as fast as {gain.base}"]
+        small = ["the base"] if one.is_base else []
+        if gain is not None:
+            small.append(f"{times(gain.task)} as fast as {gain.base}")
         if one.speed is not None:
             small.append(f"{rate(one.speed.p50)} tok/s a stream")
         if one.money is not None and one.money.task_usd is not None:

@@ -61,10 +61,10 @@ def _prediction(found: Figures) -> dict[str, float] | None:
     return None if one is None else {**asdict(one), "difference": one.difference}
 
 
-def _money(found: Figures) -> dict[str, str | None] | str:
+def _money(found: Figures) -> dict[str, str | None] | str | None:
     money = found.money
     if money is None:
-        return NOT_PUBLISHED
+        return NOT_PUBLISHED if found.finished else None
     amounts = {
         "total_usd": money.total_usd,
         "task_usd": money.task_usd,

@@ -62,10 +62,10 @@ def rows(found: Sequence[Figures]) -> list[Row]:
     row("  E2E of a request", lambda f: _three(f.e2e, seconds))
     row("  tok/s of a stream", lambda f: _three(f.speed, rate))
     row("tok/s in all", lambda f: rate(f.throughput) if f.throughput else None)
-    row("cost per task", lambda f: dollars(f.money.task_usd if f.money else None))
+    row("cost per task", _cost)
     row("credits per task", _credits)
     row("price of a second saved", _saved)
-    row("speed-up of the task", lambda f: "base" if f.speedup is None else times(f.speedup.task))
+    row("speed-up of the task", _gain)
     row("  of the tokens", lambda f: times(f.speedup.tokens) if f.speedup else None)
     row("  the most it could be", _most)
     row(
@@ -102,6 +102,19 @@ def _part(part: Part, found: Figures) -> str | None:
     if found.parts is None or part not in found.parts.parts:
         return None
     return f"{seconds(found.parts.seconds(part))} ({percent(found.parts.share(part))})"
+
+
+def _cost(found: Figures) -> str | None:
+    if not found.finished:
+        # What a whole task costs isn't known, whether a rate is published or not.
+        return None
+    return dollars(found.money.task_usd if found.money else None)
+
+
+def _gain(found: Figures) -> str | None:
+    if found.speedup is None:
+        return "base" if found.is_base else None
+    return times(found.speedup.task)
 
 
 def _credits(found: Figures) -> str | None:
