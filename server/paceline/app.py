@@ -96,6 +96,8 @@ class App:
         self.registry = registry or ProfileRegistry.load(self.settings.profiles)
         self.ledger = open_ledger(self.settings.ledger)
         self.engine = LiveEngine(self.settings, self.registry, clock or RealClock(), self.ledger)
+        if isinstance(self.ledger, SqliteLedger) and not self.engine.keys.required:
+            self.ledger.forget_purses()
         self.keeper = Keeper(self.engine)
         self._replay: Replay | None = None
         direct: dict[tuple[str, str], Handler] = {

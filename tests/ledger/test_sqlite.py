@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
+from paceline.app import App
 from paceline.core.ledger import Amount, Entry, Shortage, Terms, Window
 from paceline.core.purse import Purse
 from paceline.core.usage import Usage
@@ -23,6 +25,7 @@ from paceline.runtime.ledger.questions import Filter, Sums
 from paceline.runtime.ledger.rows import entry_row
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from paceline.runtime.ledger.writer import Batch
+from paceline.runtime.settings import Settings
 from tests.ledger import made
 
 TERMS = Terms(budget_usd=10**20, prepaid_credits=10**20)
@@ -322,6 +325,27 @@ async def test_after_closing_nothing_waits(place: Path | None) -> None:
     assert ledger.lost_writes == 1
     with pytest.raises(UnreadableError, match="closed"):
         await ledger.entries()
+
+
+async def test_invented_keys_fill_no_memory(place: Path | None, tmp_path: Path) -> None:
+    async with opened(place) as ledger:
+        for forgets in (False, True):
+            held = [made.hold(key_id=f"{forgets}-{i}", usd=5) for i in range(50)]
+            for each in held:
+                await ledger.hold(each, Terms())
+                ledger.settle(made.entry(each, usd=3))
+            if not forgets:
+                assert len(ledger._purses) == 50
+                ledger.forget_purses()
+        assert not ledger._purses
+        assert (await ledger.totals())[0].sums.usd == 300
+    # What is asked for a key may get terms; where any is let in none does.
+    listed = App(Settings(api_key=[SecretStr("k")], ledger=str(tmp_path / "listed.db")))
+    anybody = App(Settings(ledger=str(tmp_path / "open.db")))
+    for app, remembers in ((listed, True), (anybody, False)):
+        assert isinstance(app.ledger, SqliteLedger)
+        assert app.ledger._remembers == remembers
+        await app.ledger.close()
 
 
 async def test_holds_of_many_never_share_the_last_dollar(place: Path | None) -> None:

@@ -78,6 +78,7 @@ class SqliteLedger:
         self.recovered = 0
         """Requests that another process left open here; they are entries of state `lost` now."""
         self._purses: dict[str, Purse] = {}
+        self._remembers = True
         self._open: dict[str, _Open] = {}
         self._unwritten: dict[str, _Open] = {}
         self._batch = Batch()
@@ -171,6 +172,14 @@ class SqliteLedger:
             self._connection.close()
         if self._lock is not None:
             self._lock.close()
+
+    def forget_purses(self) -> None:
+        """Keep nobody's spending in memory: where any key is let in, none has terms.
+
+        Else each key that somebody invents would stay there.
+        """
+        self._remembers = False
+        self._purses.clear()
 
     # -- how it is -------------------------------------------------------------------------------
 
@@ -275,7 +284,9 @@ class SqliteLedger:
     def _purse(self, key_id: str) -> Purse:
         found = self._purses.get(key_id)
         if found is None:
-            found = self._purses[key_id] = Purse()
+            found = Purse()
+            if self._remembers:
+                self._purses[key_id] = found
         return found
 
     def _charged(self, entry: Entry, opened: _Open) -> Entry:
