@@ -47,12 +47,14 @@ class Sender:
         self._jobs: deque[Job] = deque()
         self._under_way = 0
         self._wake = asyncio.Event()
-        self._sent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def put(self, job: Job) -> None:
-        """Send a job after those before it; one without keys, and nothing before, is done."""
-        if not job.keys and self._idle:
+        """Send a job after those before it; one without keys is done where it has none to wait for.
+
+        While the store fails nobody waits.
+        """
+        if not job.keys and (self._idle or not self.healthy):
             _run(job)
             return
         if self._task is None:
@@ -60,7 +62,6 @@ class Sender:
         self._jobs.append(job)
         if not self.healthy:
             _run(job)
-        self._sent.clear()
         self._wake.set()
 
     @property
@@ -68,11 +69,12 @@ class Sender:
         return not self._jobs and not self._under_way
 
     async def caught_up(self) -> None:
-        """Wait until all is sent, or can't be for now."""
+        """Wait until all that was put before is sent, or can't be for now."""
+        reached = asyncio.Event()
+        self.put(Job(then=reached.set))
         with suppress(TimeoutError):
             async with asyncio.timeout(TIMEOUT_S):
-                while not self._idle and self.healthy:
-                    await self._sent.wait()
+                await reached.wait()
 
     async def close(self) -> None:
         """Send what is left, give up what can't be sent, and send no more."""
@@ -116,9 +118,7 @@ class Sender:
                     for job in self._jobs:
                         _run(job)
                     self._give_up(_MOST_KEPT)
-                    self._sent.set()
                     await asyncio.sleep(_RETRY_S)
-            self._sent.set()
 
     async def _sent_now(self, group: list[Job]) -> list[Job]:
         """Send a group; those that have to be sent again."""
@@ -158,7 +158,8 @@ def errors() -> tuple[type[Exception], ...]:
     """What the client raises where the store doesn't answer, or not as it should."""
     from redis.exceptions import RedisError  # noqa: PLC0415 - an extra that few need
 
-    return RedisError, OSError
+    # A RuntimeError: uvloop's, for a connection that was closed a moment ago.
+    return RedisError, OSError, RuntimeError
 
 
 def _run(job: Job) -> None:
