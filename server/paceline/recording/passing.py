@@ -234,7 +234,8 @@ class Passing:
         if self._over:
             return
         self._over = True
-        connection = self._connection
+        # No more ours: another exchange may have it before our client has read everything.
+        connection, self._connection = self._connection, None
         if self._again is not None and connection is None:
             self._again.cancel()
         if connection is not None:

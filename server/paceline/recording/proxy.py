@@ -108,5 +108,8 @@ class Recorder:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        # Connections are the loop's; only the writing is waited for elsewhere.
+        self.stop()
+        self.pool.close()
         await asyncio.get_running_loop().run_in_executor(None, self.close)
         await send({"type": "lifespan.shutdown.complete"})

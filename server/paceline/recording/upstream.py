@@ -301,6 +301,8 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose exchange has ended."""
         if connection.reusable and len(self._idle) < _MOST_IDLE:
+            # The client that it was paused for may read the last of its answer for long.
+            connection.resume()
             self._idle.append(connection)
         else:
             connection.abort()
