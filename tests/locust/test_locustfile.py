@@ -119,6 +119,8 @@ def test_failures_are_counted_and_a_loop_ends_with_its_own(tmp_path: Path) -> No
     [
         (["--scenario", "code-edits"], "Did you mean code-edit?"),
         (["--dialect", "smalltalk"], "'smalltalk' is none of chat, responses, messages"),
+        (["--host", ""], "--host: '' is not an http:// or https:// address"),
+        (["--host", "localhost:8000"], "--host: 'localhost:8000' is not an http://"),
     ],
 )
 def test_what_cant_be_used_is_said(arguments: list[str], reason: str) -> None:
@@ -136,3 +138,4 @@ def test_what_cant_be_used_is_said(arguments: list[str], reason: str) -> None:
     )
     assert done.returncode != 0
     assert reason in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr

@@ -26,6 +26,7 @@ from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner, WorkerRunner
 
+from paceline.client.stream import BaseUrl
 from paceline.runtime.toml_files import read_toml
 from paceline_loadtest.caller import Ask
 from paceline_loadtest.conversation import Conversation
@@ -88,6 +89,13 @@ def _prepare(environment: Environment, **_: Any) -> None:
     if not isinstance(runner, MasterRunner):
         runner.register_message(_MESSAGE, _told)
     if not isinstance(runner, WorkerRunner):
+        options = environment.parsed_options
+        if environment.host or (options is not None and options.headless):
+            # With Locust's page the address may still come from there.
+            try:
+                BaseUrl.parse(environment.host or "")
+            except ValueError as error:
+                raise SystemExit(f"--host: {error}, as in http://127.0.0.1:8000/v1") from None
         _set(_asked(environment))
 
 
