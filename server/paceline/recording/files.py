@@ -46,6 +46,9 @@ def open_writer(path: Path) -> Writer:
         if path.suffix == LINES_SUFFIX:
             return _Lines(path)
         return _Folder(path)
+    except FileExistsError:
+        reason = f"is a file, and its name doesn't end with {LINES_SUFFIX}: name a folder"
+        raise RecordingError(path, "", reason) from None
     except OSError as error:
         raise RecordingError(path, "", error.strerror or str(error)) from None
 
