@@ -171,6 +171,10 @@ def chat_usage(call: Call, usage: dict[str, Any]) -> None:
     call.reasoning_tokens = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
 
 
+RESPONSE_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+"""The events behind which nothing more comes of a response."""
+
+
 class ResponseMarks(Marks):
     """Events of the Responses API, over HTTP or a WebSocket."""
 

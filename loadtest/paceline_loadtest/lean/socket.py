@@ -25,7 +25,7 @@ from paceline_loadtest.lean.frames import (
     FrameReader,
     frame,
 )
-from paceline_loadtest.lean.marks import Marks, marks_of
+from paceline_loadtest.lean.marks import RESPONSE_ENDS, Marks, marks_of
 from paceline_loadtest.model import Call
 from paceline_loadtest.retries import Retries, wait_again
 
@@ -174,16 +174,22 @@ class Socket(asyncio.Protocol):
         marks.event(payload, at)
         if marks.ended:
             if call.error is not None:
-                self._refusal(payload, call)
+                self._failed(payload, call)
             self._end(None)
 
-    def _refusal(self, payload: bytes, call: Call) -> None:
-        """An error frame has a status and headers of its own."""
+    def _failed(self, payload: bytes, call: Call) -> None:
+        """An error frame has a status and headers of its own.
+
+        Behind an event that can't be read the rest of its response may follow, which the next
+        request would take for its own: that connection is broken off.
+        """
         try:
             found = orjson.loads(payload)
         except ValueError:
-            return
-        if isinstance(found, dict) and found.get("type") == "error":
+            found = None
+        if not isinstance(found, dict) or found.get("type") not in RESPONSE_ENDS:
+            self.close()
+        elif found["type"] == "error":
             status, headers = found.get("status"), found.get("headers")
             if isinstance(status, int):
                 call.status = status
@@ -277,6 +283,7 @@ class Sockets:
             *(f"{name}: {value}" for name, value in ask.headers.items()),
         ]
         request = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        socket: Socket | None = None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, socket = await asyncio.get_running_loop().create_connection(
@@ -287,10 +294,15 @@ class Sockets:
                     server_hostname=base.host if self._tls else None,
                 )
                 await socket.open(request)
+                opened, socket = socket, None
+                return opened
         except TimeoutError:
             raise HandshakeError(
                 f"{base} can't be reached: no answer in {self._connect_timeout_s:g} s"
             ) from None
         except OSError as error:
             raise HandshakeError(f"{base} can't be reached: {os_text(error)}") from None
-        return socket
+        finally:
+            if socket is not None:
+                # It was reached, but never taken up.
+                socket.close()

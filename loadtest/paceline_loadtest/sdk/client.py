@@ -17,7 +17,7 @@ from paceline.client.stream import BaseUrl
 from paceline_loadtest.caller import Ask, Reply
 from paceline_loadtest.endpoint import read_headers, root_of
 from paceline_loadtest.errors import body_text, error_text, os_text
-from paceline_loadtest.lean.marks import Marks, marks_of
+from paceline_loadtest.lean.marks import RESPONSE_ENDS, Marks, marks_of
 from paceline_loadtest.model import Call
 from paceline_loadtest.retries import Retries, wait_again
 from paceline_loadtest.sdk.tap import Tap, TappedTransport, current
@@ -160,7 +160,10 @@ class SdkClient:
                     call.headers_at = at
                 marks.event(data, at)
                 event: Any = socket.parse_event(data)
-                if event.type == "error":
+                if call.error is not None and event.type not in RESPONSE_ENDS:
+                    # The rest of its response may follow, and is not the next one's.
+                    _abandon(self._sockets.pop(ask.thread, None))
+                elif event.type == "error":
                     call.status = getattr(event, "status", None)
                     told = getattr(event, "headers", None) or {}
                     headers = {str(k).lower(): str(v) for k, v in dict(told).items()}
@@ -178,6 +181,10 @@ class SdkClient:
             if isinstance(error, InvalidStatus):
                 call.status = error.response.status_code
                 headers = {k.lower(): v for k, v in error.response.headers.raw_items()}
+        except Exception as error:
+            # Whatever the SDK can't cope with has failed, and ends nobody else's call.
+            marks.fail(f"the SDK can't read the answer: {error!r}")
+            _abandon(self._sockets.pop(ask.thread, None))
         call.end_at = perf_counter()
         return headers
 
