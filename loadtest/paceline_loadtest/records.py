@@ -49,8 +49,9 @@ class ServerRecords:
         """Add to `late` how long some streams' tokens took from being written to being stamped."""
         streams = [call for call in calls if call.ok and call.request_id and len(call.chunk_at) > 1]
         # The latest ones, whose records are still there, spread over what is left of the run.
-        step = max(len(streams[-_MOST_LISTED // 2 :]) // _STREAMS_READ, 1)
-        for call in streams[-_MOST_LISTED // 2 :: step]:
+        latest = sorted(streams, key=lambda call: call.end_at or 0.0)[-_MOST_LISTED // 2 :]
+        step = max(-(-len(latest) // _STREAMS_READ), 1)
+        for call in latest[::step]:
             record = self._get(f"/paceline/requests/{call.request_id}")
             if record is not None and _one_clock(call, record):
                 late.extend(_late(call, record))

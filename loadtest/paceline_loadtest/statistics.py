@@ -102,8 +102,8 @@ class Statistics:
     tokens_known: int
     """Successful calls that told their output tokens."""
     steady_s: float
-    """How long the run's middle is, from the last of the first calls of its agents to the first of
-    the last ones: 0 where it has none."""
+    """How long the run's middle is, in which as many loops run as ever do (`steady_part`): 0 where
+    no loop has ended."""
     steady_tok_s: float | None
     """Output tokens a second in it, each call's spread evenly from its first to its last."""
     good: int | None
@@ -219,10 +219,15 @@ def slot_wait(call: Call) -> float | None:
 
 
 def lateness(call: Call) -> float | None:
-    """From when it could be sent to when it was (s), less what it waited because it was told to."""
+    """From when it could be sent to when it was (s), less what it waited because it was told to.
+
+    A call that was refused is stamped by its first try, and the wait is behind that; only one whose
+    WebSocket was refused waits before anything of it is sent.
+    """
     if call.slot_at is None or call.sent_at is None:
         return None
-    return max(call.sent_at - call.slot_at - call.waited_s, 0.0)
+    late = call.sent_at - call.slot_at
+    return max(late - call.waited_s if call.waited_s <= late else late, 0.0)
 
 
 # -- the whole ---------------------------------------------------------------------------------

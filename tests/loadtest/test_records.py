@@ -68,6 +68,25 @@ def test_a_server_without_records_says_nothing() -> None:
     assert not late
 
 
+def test_streams_are_read_back_from_the_latest_on_and_no_more_than_two_dozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = ServerRecords(BaseUrl.parse("http://127.0.0.1:9"), "chat")
+    read: list[str] = []
+    monkeypatch.setattr(records, "_get", read.append)
+    # As loops have them: those that ended first aren't all at the front.
+    calls = [
+        Call(0.0, request_id=f"r{at}", end_at=float(at), chunk_at=array("d", [1.0, 2.0]))
+        for at in [*range(500, 547), *range(500)]
+    ]
+    records.receipt(calls, array("d"))
+    assert len(read) == 24
+    assert min(int(path.rpartition("r")[2]) for path in read) >= 47
+    read.clear()
+    records.receipt(calls[:47], array("d"))
+    assert len(read) == 24
+
+
 def row(rid: str, received_s: float, prompt: int, output: int) -> dict[str, Any]:
     counts = {"prompt_tokens": prompt, "output_tokens": output}
     return {"id": rid, "received_ns": round(received_s * 1e9), **counts}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args
 
 from paceline_loadtest.model import Call, LoopRun, ToolSpan, TurnRun
+from paceline_loadtest.statistics import hides_reasoning
 
 Part = Literal[
     "queue",
@@ -211,8 +212,7 @@ def _decode_start(call: Call, sent: int, first: int) -> int:
     """
     server = call.server
     whole = call.last_at is None or call.last_at == call.first_at
-    hidden = bool(call.reasoning_tokens) and call.first_visible_at == call.first_at
-    if not hidden and not (whole and (call.output_tokens or 0) > 1):
+    if not hides_reasoning(call) and not (whole and (call.output_tokens or 0) > 1):
         return first
     if whole and server.decode_s:
         return max(sent, first - ns(server.decode_s))

@@ -12,8 +12,8 @@ from typing import Literal
 from paceline.core.percentile import percentile
 from paceline_loadtest.model import Call, Loop, LoopRun
 from paceline_loadtest.report.gains import by_id, cost_usd, loops_done
-from paceline_loadtest.report.results import Results, TargetRun, calls_of
-from paceline_loadtest.statistics import e2e, tpot, ttft
+from paceline_loadtest.report.results import Results, TargetRun
+from paceline_loadtest.statistics import calls_of, e2e, tpot, ttft
 
 METHOD = "95 % bootstrap interval; each figure is the mean over loops of a loop's mean"
 SAME = "the same"
@@ -83,7 +83,7 @@ class Metric:
 
 def _mean_of(measure: Callable[[Call], float | None]) -> Callable[[LoopRun], float | None]:
     def found(run: LoopRun) -> float | None:
-        values = [v for v in map(measure, calls_of(run)) if v is not None]
+        values = [v for v in map(measure, calls_of([run])) if v is not None]
         return fsum(values) / len(values) if values else None
 
     return found
@@ -95,7 +95,7 @@ def _cost(run: LoopRun) -> float | None:
 
 
 def _failed(run: LoopRun) -> float | None:
-    calls = list(calls_of(run))
+    calls = list(calls_of([run]))
     return sum(not call.ok for call in calls) / len(calls) if calls else None
 
 

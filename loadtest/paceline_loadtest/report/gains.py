@@ -10,8 +10,8 @@ from math import fsum
 from typing import Literal, get_args
 
 from paceline_loadtest.model import LoopRun, ToolSpan
-from paceline_loadtest.report.results import TargetRun, calls_of
-from paceline_loadtest.statistics import Spread, tpot
+from paceline_loadtest.report.results import TargetRun
+from paceline_loadtest.statistics import Spread, calls_of, tpot
 
 Unit = Literal["cost_usd", "credits"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -99,7 +99,7 @@ def cost_usd(run: LoopRun) -> Decimal | None:
 
 def _cost(run: LoopRun, unit: Unit) -> Decimal | None:
     total = Decimal(0)
-    for call in calls_of(run):
+    for call in calls_of([run]):
         amount: str | None = getattr(call.server, unit)
         if amount is not None:
             total += Decimal(amount)

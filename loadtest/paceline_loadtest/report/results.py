@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from paceline_loadtest.model import Call, Dialect, LoopRun, Target, ToolSpan, TurnRun
 from paceline_loadtest.report.codec import CodecError, Decoder, Encoder
+from paceline_loadtest.statistics import calls_of
 
 FORMAT = "paceline-loadtest"
 VERSION = 1
@@ -52,7 +53,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late the client itself was: sending after it should have, in seconds.
+    """How late the client itself was, in seconds: what one kind of sample comes to.
 
     `spoils` says why it spoils the run; None where it doesn't.
     """
@@ -95,7 +96,7 @@ class TargetRun:
     facts: dict[str, str] = field(default_factory=dict)
     """Of the profile: what to call it, and its value with its unit."""
     lateness: Lateness | None = None
-    """The client's own, by the kind that its limit is about."""
+    """The client's own, by the kind that spoils the run or comes closest to it."""
     lateness_kinds: dict[str, Lateness] = field(default_factory=dict)
     """Each kind by its name, where several were measured."""
     client_cost_s: float | None = None
@@ -126,8 +127,7 @@ class TargetRun:
 
     def calls(self) -> Iterator[Call]:
         """Every request of every loop, sub-agents' too, in the order of the loops."""
-        for run in self.loops:
-            yield from calls_of(run)
+        return calls_of(self.loops)
 
 
 @dataclass(slots=True)
@@ -137,15 +137,6 @@ class Results:
     info: RunInfo
     targets: list[TargetRun]
     thresholds: list[Threshold] = field(default_factory=list)
-
-
-def calls_of(run: LoopRun) -> Iterator[Call]:
-    """Every request of a loop, sub-agents' too."""
-    for turn in run.turns:
-        yield turn.call
-        for tool in turn.tools:
-            for agent in tool.loops:
-                yield from calls_of(agent)
 
 
 def document(results: Results, summary: list[dict[str, Any]]) -> str:
