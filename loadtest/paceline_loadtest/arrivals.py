@@ -123,9 +123,9 @@ def _trace(rest: str) -> Arrivals:
     name, _, told = rest.rpartition(",")
     speedup = 1.0
     if name:
-        speedup = _numbers(f"trace:{rest}", told)[0]
+        speedup = next(iter(_numbers(f"trace:{rest}", told)), 0.0)
         if not speedup > 0:
-            raise LoadTestError(f"--arrivals: a speedup of {told} is not above 0")
+            raise LoadTestError(f"--arrivals: a speedup of {told!r} is not above 0")
     try:
         trace, _ = load_trace(Path(name or rest))
     except TraceError as error:

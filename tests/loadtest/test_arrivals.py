@@ -91,7 +91,7 @@ class TestTraces:
     def test_one_at_another_speed(self, path: Path) -> None:
         assert times(f"trace:{path},2", None) == [0.0, 0.25, 1.5]
 
-    @pytest.mark.parametrize("speedup", ["0", "-1", "fast", "nan"])
+    @pytest.mark.parametrize("speedup", ["0", "-1", "fast", "nan", ""])
     def test_a_speed_that_can_t_be(self, path: Path, speedup: str) -> None:
         with pytest.raises(LoadTestError, match="--arrivals"):
             parse_arrivals(f"trace:{path},{speedup}", None)
