@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -167,7 +166,6 @@ class TestRun:
         result = invoke("run", scenario, *flags, "--json", str(out))
         assert result.exit_code == 0, result.output
         assert read(out).targets[0].target.base_url.startswith("http://127.0.0.1:")
-        assert "PACELINE_TIMING_REQUESTS" not in os.environ
 
 
 class TestExitCodes:
