@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Protocol
 
-from paceline.core.rng import mix64, normal, unit
+from paceline.core.rng import normal, unit
 
 _Z90 = NormalDist().inv_cdf(0.9)
 _FORMS = (
@@ -145,11 +145,6 @@ class Choice:
 def draw_whole(distribution: Distribution, key: int) -> int:
     """A draw as a whole number."""
     return round(distribution.draw(key))
-
-
-def draw_key(base: int, number: int) -> int:
-    """The key of one more draw from a base."""
-    return mix64(base ^ mix64(number))
 
 
 def parse_distribution(

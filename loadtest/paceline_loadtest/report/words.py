@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from paceline.core.pricing import NOT_PUBLISHED, plain
+from paceline.core.pricing import NOT_PUBLISHED
 from paceline_loadtest.report.breakdown import NAMES, PARTS, Breakdown, Part
 from paceline_loadtest.report.figures import Figures
 
@@ -89,11 +89,6 @@ def dollars(amount: Decimal | None, significant: int = 4) -> str:
     sign = "−" if rounded < 0 else ""
     whole, _, fraction = f"{abs(rounded):,f}".partition(".")
     return f"{sign}${whole}.{fraction.rstrip('0').ljust(2, '0')}"
-
-
-def exact(amount: Decimal | None) -> str:
-    """An amount in plain digits, all of them, or the words for none."""
-    return NOT_PUBLISHED if amount is None else plain(amount)
 
 
 def name_of(figures: Figures, among: Sequence[Figures]) -> str:

@@ -18,8 +18,6 @@ from paceline_loadtest.lean.cutter import EventCutter
 from paceline_loadtest.lean.marks import Marks, marks_of
 from paceline_loadtest.model import Call
 
-_MOST_REFUSAL = 1 << 20
-
 current: ContextVar[Tap | None] = ContextVar("current", default=None)
 """The tap of the call that a task makes; its requests are sent in the same task."""
 
