@@ -329,6 +329,37 @@ async def test_a_killed_process_leaves_its_holds_to_its_lease(store: Store) -> N
         assert newest.state == "finished"
 
 
+async def test_a_store_that_was_away_takes_nobody_for_dead(store: Store) -> None:
+    async with opened(store, "away") as one, opened(store, "away") as other:
+        for each in (one, other):
+            # None looks by itself.
+            each._looking = asyncio.create_task(asyncio.sleep(0))
+            await each.hold(made.hold(usd=5), BOUNDED)
+        processes = one._key("processes")
+
+        async def dead() -> Any:
+            return await one._lease(keys=[processes], args=[one._process, "30"])
+
+        await one._store.zadd(processes, {one._process: 1, other._process: 1})
+        assert await dead() == []
+        assert await dead() == []
+        # Of whom nothing is heard while others are is dead.
+        await one._store.zadd(processes, {other._process: 1})
+        assert await dead() == [other._process]
+
+
+async def test_what_a_process_left_that_nobody_can_read_keeps_nobody_from_its_lease(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(store, "odd", lease_s=3) as ledger:
+        await ledger._store.hset(ledger._holds("another"), "id", '{"row": "[1]"}')
+        await ledger._store.zadd(ledger._key("processes"), {"another": 0})
+        await ledger.hold(made.hold(), BOUNDED)
+        await until(lambda: caplog.text.count("Clearing up after a process") >= 2)
+        lease = await ledger._store.zscore(ledger._key("processes"), ledger._process)
+        assert lease > time.time() + 1
+
+
 async def test_what_is_open_at_the_end_is_lost_at_once(store: Store) -> None:
     async with opened(store, "ended") as ledger:
         await ledger.hold(made.hold(usd=7), BOUNDED)

@@ -286,6 +286,10 @@ class ValkeyLedger:
                     await self._clear_up(process)
             except errors() as error:
                 self._sender.failed(error)
+            except Exception:
+                # The lease has to be renewed whatever a process of another version has left, or
+                # this one's own holds would be lost.
+                log.exception("Clearing up after a process that died failed.")
             await asyncio.sleep(self._lease_s / 3)
 
     async def _clear_up(self, process: str) -> None:

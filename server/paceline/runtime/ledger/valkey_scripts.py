@@ -204,8 +204,21 @@ return 1
 moment, row, series. Answers 1 the first time, else 0."""
 
 LEASE = """
-local time = redis.call('TIME')
-redis.call('ZADD', KEYS[1], string.format('%.0f', tonumber(time[1]) + tonumber(ARGV[2])), ARGV[1])
-return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. time[1])
+local processes, process = KEYS[1], ARGV[1]
+local now = redis.call('TIME')[1]
+local ends = string.format('%.0f', tonumber(now) + tonumber(ARGV[2]))
+local latest = redis.call('ZREVRANGE', processes, 0, 0, 'WITHSCORES')[2]
+if latest and tonumber(latest) < tonumber(now) then
+  -- Nobody was heard of: it was the store that was away. Whoever lives has time to say so.
+  for _, each in ipairs(redis.call('ZRANGEBYSCORE', processes, '(0', '(' .. now)) do
+    redis.call('ZADD', processes, ends, each)
+  end
+end
+redis.call('ZADD', processes, ends, process)
+return redis.call('ZRANGEBYSCORE', processes, '-inf', '(' .. now)
 """
-"""KEYS processes; ARGV process, lease in seconds. Renews it, and answers whose has run out."""
+"""KEYS processes; ARGV process, lease in seconds. Renews it, and answers whose has run out.
+
+A process that ended well has left 0 for the end of its lease. Where the leases of all have run out,
+the others' are renewed once too: a store that was away for longer than a lease can't tell who died.
+"""
