@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 
 import pytest
@@ -131,3 +132,36 @@ def test_many_connections_that_say_nothing(server: Server) -> None:
         for _ in range(300):
             stack.enter_context(Wire(server))
         assert server.post(CHAT, chat("quick")).status == 200
+
+
+OFFER = {
+    "Connection": "Upgrade, HTTP2-Settings",
+    "Upgrade": "h2c",
+    "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+}
+"""What Java's own HTTP client sends with each first request over plain HTTP."""
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("pieces", [1, 3, 40])
+def test_an_offer_of_http2_is_passed_over(server: Server, *, chunked: bool, pieces: int) -> None:
+    body = json.dumps(chat("instant", max_tokens=3)).encode()
+    headers = {**OFFER, "Transfer-Encoding": "chunked"} if chunked else OFFER
+    length = "" if chunked else f"Content-Length: {len(body)}\r\n"
+    named = "".join(f"{key}: {value}\r\n" for key, value in headers.items())
+    sent = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n{length}{named}\r\n".encode()
+    sent += b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    with Wire(server) as wire:
+        for _ in range(3):
+            size = len(sent) // pieces + 1
+            for at in range(0, len(sent), size):
+                wire.socket.sendall(sent[at : at + size])
+                time.sleep(0.002 if pieces > 1 else 0)
+            answer = wire.read()
+            assert answer.status == 200, answer.text
+            assert answer.object["usage"]["completion_tokens"] == 3
+        # Many at once, and one without.
+        wire.socket.sendall(sent * 3 + request_bytes("POST", CHAT, chat("instant", max_tokens=2)))
+        assert [wire.read().status for _ in range(4)] == [200] * 4
+        wire.send("GET", "/health", None, OFFER)
+        assert wire.read().status == 200
