@@ -19,6 +19,7 @@ from paceline.core.ledger import Amount, Entry, Shortage, Terms, Window
 from paceline.core.purse import Purse
 from paceline.core.usage import Usage
 from paceline.runtime.ledger import sqlite as module
+from paceline.runtime.ledger import writer
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import Books, Ledger, UnreadableError
 from paceline.runtime.ledger.questions import Filter, Sums
@@ -294,6 +295,26 @@ async def test_a_thread_that_fails_lets_nobody_wait(monkeypatch: pytest.MonkeyPa
     assert not ledger.healthy
     await ledger.close()
     assert ledger.lost_writes == 1
+
+
+async def test_a_thread_that_fails_at_its_work_lets_nobody_wait(
+    place: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(writer, "write_batch", broken)
+    ledger = SqliteLedger(place)
+    told: list[int] = []
+    batches = [Batch(gone=[str(i)], thens=[lambda i=i: told.append(i)]) for i in range(2)]  # type: ignore[misc]  # bound now
+    for batch in batches:
+        ledger._writer.put(batch)
+    # Taken from the queue together with what made the thread fail.
+    with pytest.raises(UnreadableError, match="the ledger failed"):
+        await asyncio.wait_for(ledger.entries(), PATIENCE_S)
+    await until(lambda: told == [0, 1])
+    await ledger.close()
+    assert ledger.lost_writes == 2
 
 
 async def test_a_question_that_fails_is_answered_so(place: Path | None) -> None:

@@ -13,9 +13,10 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -64,6 +65,10 @@ class _Call:
     future: asyncio.Future[Any]
 
 
+_Item = Batch | _Call | None
+"""What comes to the thread; None is the end."""
+
+
 class Writer:
     """Lives on two threads: its methods are called on the event loop, the rest runs on its own."""
 
@@ -85,7 +90,10 @@ class Writer:
         """Entries that were committed."""
         self._connect = connect
         self._moved = moved
-        self._queue: SimpleQueue[Batch | _Call | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Item] = SimpleQueue()
+        # Of the thread: what it has taken from the queue, and of that what the next commit has.
+        self._items: deque[_Item] = deque()
+        self._batch = Batch()
         self._kept: deque[Batch] = deque()
         self._kept_rows = 0
         self._retry_at = 0.0
@@ -145,38 +153,41 @@ class Writer:
         except Empty:
             self._retry(connection)
             return True
-        batch = Batch()
-        for item in self._drained(first):
+        self._drain(first)
+        while self._items:
+            item = self._items[0]
             if isinstance(item, Batch):
-                batch.add(item)
-                if len(batch) < _MOST_ROWS:
-                    continue
-            self._write(connection, batch)
-            batch = Batch()
+                self._items.popleft()
+                self._batch.add(item)
+                if len(self._batch) >= _MOST_ROWS:
+                    self._write(connection)
+                continue
+            self._write(connection)
+            self._items.popleft()
             if item is None:
                 self._retry_at = 0.0
                 self._retry(connection)
                 self._give_up(0)
                 return False
-            if isinstance(item, _Call):
-                self._answer(connection, item)
-        self._write(connection, batch)
+            self._answer(connection, item)
+        self._write(connection)
         return True
 
-    def _drained(self, first: Batch | _Call | None) -> list[Batch | _Call | None]:
-        items = [first]
+    def _drain(self, first: _Item) -> None:
+        self._items.append(first)
         with suppress(Empty):
-            while items[-1] is not None:
-                items.append(self._queue.get_nowait())
-        return items
+            while self._items[-1] is not None:
+                self._items.append(self._queue.get_nowait())
 
-    def _write(self, connection: sqlite3.Connection, batch: Batch) -> None:
+    def _write(self, connection: sqlite3.Connection) -> None:
+        batch = self._batch
         if self._kept:
             # In their order: a hold must not come after the entry it became.
             self._keep(batch)
             self._retry(connection)
         elif len(batch) and not self._written(connection, batch):
             self._keep(batch)
+        self._batch = Batch()
         self._soon(batch.thens)
 
     def _written(self, connection: sqlite3.Connection, batch: Batch) -> bool:
@@ -251,8 +262,9 @@ class Writer:
                 loop.call_soon_threadsafe(_run_all, thens)
 
     def _drop_all(self) -> None:
-        while True:
-            item = self._queue.get()
+        """Tell whoever waits, for what was under way too, until the end."""
+        left: Iterable[_Item] = chain([self._batch], self._items, iter(self._queue.get, None))
+        for item in left:
             if item is None:
                 return
             if isinstance(item, Batch):
