@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 
+from paceline.http.ledger_routes import ledger_routes
 from paceline.http.routes import routes
+from paceline.http.usage_routes import usage_routes
 from paceline.runtime import buckets
 from paceline.runtime.clock import ManualClock
 from paceline.runtime.engine import LiveEngine
@@ -28,7 +30,8 @@ METRICS = (ROOT / "docs/metrics.md").read_text("utf-8")
 REFUSING = (
     "wire/chat wire/chat_tools wire/completions wire/embeddings wire/errors wire/fields "
     "wire/messages wire/overrides wire/prompts wire/sampling http/embeddings http/generate "
-    "http/respond http/routes http/admission runtime/engine runtime/planner runtime/prompts"
+    "http/respond http/routes http/admission http/books runtime/engine "
+    "runtime/ledger/interface runtime/planner runtime/prompts"
 )
 """The modules that refuse requests to the endpoints of this page; other dialects have their own."""
 
@@ -101,8 +104,10 @@ def test_every_error_code_is_named() -> None:
 
 def test_every_route_is_named() -> None:
     engine = LiveEngine(Settings(), ProfileRegistry.load(), ManualClock())
-    paths = {route.path for route in routes(engine).routes if isinstance(route, APIRoute)}
-    assert len(paths) > 8
+    routers = (routes(engine), usage_routes(None), ledger_routes(None))
+    found = [route for router in routers for route in router.routes]
+    paths = {route.path for route in found if isinstance(route, APIRoute)}
+    assert len(paths) > 12
     named = section(API, "## Endpoints").replace("{id}", "*")
     for path in paths:
         assert f" {re.sub(r'{.*?}', '*', path)}" in named, path

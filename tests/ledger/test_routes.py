@@ -224,6 +224,8 @@ async def test_filters_that_nothing_here_is_of() -> None:
 async def test_what_cannot_be_is_refused_by_name(empty: Served, path: str) -> None:
     served = empty
     assert "required" in await served.refused(path, "", "start_time")
+    answer = await served.http.get(path)
+    assert answer.json()["error"]["code"] == "missing_required_parameter"
     for value in ("x", "-1", "1.5", "", "99999999999999999999999"):
         await served.refused(path, f"start_time={value}", "start_time")
     for query, param in (

@@ -137,7 +137,9 @@ def usage_routes(ledger: Books | None, now_s: Callable[[], float] = time.time) -
 def _span(asked: QueryParams, limits: dict[Width, tuple[int, int]], now_s: float) -> _Span:
     start_s = asked.integer("start_time", 0, _LATEST_S)
     if start_s is None:
-        raise invalid("start_time", "start_time is required: Unix seconds.", "missing_parameter")
+        raise invalid(
+            "start_time", "start_time is required: Unix seconds.", "missing_required_parameter"
+        )
     end_s = asked.integer("end_time", 0, _LATEST_S)
     if end_s is not None and end_s <= start_s:
         raise invalid("end_time", "end_time must be later than start_time.")
