@@ -26,8 +26,8 @@ def make_client(
         from paceline_loadtest.sdk import SdkClient  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise LoadTestError(
-            f"--client sdk needs the package {error.name}: pip install 'paceline[loadtest]', "
-            "or take --client lean"
+            f"--client sdk needs the package {error.name}: pip install 'paceline[loadtest]' "
+            "(in a clone: make install), or take --client lean"
         ) from error
     return SdkClient(base_url, api_key, retries=retries, idle_timeout_s=idle_timeout_s)
 

@@ -33,6 +33,7 @@ def test_an_extra_that_isn_t_there_is_named(package: str) -> None:
     assert found.returncode == 2, found.stderr
     assert f"--client sdk needs the package {package}" in found.stderr
     assert "paceline[loadtest]" in found.stderr
+    assert "make install" in found.stderr
     assert "--client lean" in found.stderr
 
 
