@@ -303,6 +303,19 @@ def test_other_loads_are_compared_where_a_label_is_alone_and_it_is_said() -> Non
     assert compare(before, after).only == ["a (after)", "a (after)", "a (before)"]
 
 
+def test_runs_of_other_loops_or_by_another_client_are_said_to_be() -> None:
+    before = Results(INFO, [target("a", loop("a", 1.0, 1.0))])
+    other = replace(INFO, scenario="voice", client="openai 9", dialect="messages", stream=False)
+    after = Results(other, [target("a", loop("a", 1.0, 1.0))])
+    assert compare(before, after).notes == [
+        f"scenario: {INFO.scenario} before, voice after",
+        f"client: {INFO.client} before, openai 9 after",
+        f"API: {INFO.dialect} before, messages after",
+        "answers: streamed before, whole after",
+    ]
+    assert compare(before, before).notes == []
+
+
 def test_more_failures_are_told_in_points() -> None:
     def some_fail(many: int) -> Results:
         loops = [loop(str(i), 1.0, 1.0) for i in range(10)]

@@ -16,10 +16,12 @@ from paceline_loadtest.report import (
     Lateness,
     Results,
     TargetRun,
+    Threshold,
     compare,
     html_report,
     to_json,
 )
+from paceline_loadtest.report.waterfall import waterfall_svg
 from paceline_loadtest.report.words import milliseconds, percent, rate, seconds
 from tests.loadtest.report_fixture import TARGETS, results
 from tests.loadtest.report_strategies import RESULTS
@@ -158,6 +160,33 @@ def test_errors_and_what_spoils_a_run_come_first(run: Results) -> None:
     assert "the client was late: 200 ms at p99" in told
     assert "Spoiled by the client's own lateness: 1 of 4" in unescape(told)
     assert "Spoiled by the client" not in html_report(run)
+
+
+def test_what_was_not_measured_was_not_kept(run: Results) -> None:
+    told = results(loops=1)
+    told.thresholds = [Threshold("ttft_p99>9", "passed", 1.0), Threshold("tpot_p99>1", "unknown")]
+    assert "bad'><p><b>Thresholds: 0 of 2 failed, 1 unknown" in html_report(told)
+    assert "bad'><p><b>Thresholds: 1 of 2 failed<" in html_report(run)
+    told.thresholds.pop()
+    assert "good'><p><b>Thresholds: 0 of 1 failed<" in html_report(told)
+
+
+def test_the_base_s_loop_and_the_fastest_one_are_open_wherever_they_stand(run: Results) -> None:
+    turned = replace(run, targets=run.targets[::-1])
+    for found, fastest in ((run, "spark-1000"), (turned, "wafer-750")):
+        body = html_report(found).partition("One loop, turn by turn")[2].partition("<h2>")[0]
+        folded = re.findall(r"<summary>Loop \S+ on ([^:]+): ", body)
+        assert sorted(folded) == sorted(
+            one.label for one in found.targets[1:] if one.label != fastest
+        )
+
+
+def test_a_loop_of_one_turn_has_its_words_beside_its_row() -> None:
+    assert "rotate(-90)" not in waterfall_svg(
+        results("voice", loops=1).targets[0].loops[0], "t", 900
+    )
+    many = waterfall_svg(results(loops=1).targets[0].loops[0], "t", 900)
+    assert many.count("rotate(-90)") == many.count("turn (no.)") == 1
 
 
 def test_text_from_outside_stays_text() -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 from paceline.core.percentile import percentile
 from paceline_loadtest.model import Call, Loop, LoopRun
 from paceline_loadtest.report.gains import by_id, cost_usd, loops_done
-from paceline_loadtest.report.results import Results, TargetRun
+from paceline_loadtest.report.results import Results, RunInfo, TargetRun
 from paceline_loadtest.statistics import calls_of, e2e, tpot, ttft
 
 METHOD = "95 % bootstrap interval; each figure is the mean over loops of a loop's mean"
@@ -116,7 +116,8 @@ def compare(before: Results, after: Results) -> Comparison:
     out of the noise. Resampling is seeded: the same files give the same words.
     """
     pairs = _matched(before.targets, after.targets)
-    differences, notes = [], []
+    differences: list[Difference] = []
+    notes = _other_terms(before.info, after.info)
     for old, new in pairs:
         differences += _target(old, new)
         if old.load != new.load:
@@ -133,6 +134,19 @@ def compare(before: Results, after: Results) -> Comparison:
         if id(run) not in known
     ]
     return Comparison(before, after, differences, only, notes)
+
+
+def _other_terms(before: RunInfo, after: RunInfo) -> list[str]:
+    """What makes two runs hard to compare, whatever their targets are."""
+    terms = {
+        "scenario": (before.scenario, after.scenario),
+        "client": (before.client, after.client),
+        "API": (before.dialect, after.dialect),
+        "answers": tuple("streamed" if i.stream else "whole" for i in (before, after)),
+    }
+    return [
+        f"{name}: {old} before, {new} after" for name, (old, new) in terms.items() if old != new
+    ]
 
 
 def _matched(
@@ -164,6 +178,7 @@ def _target(before: TargetRun, after: TargetRun) -> list[Difference]:
             and (b := old[key][1]) is not None
             and (a := new[key][1]) is not None
         ]
+        # Sets have no order, and resampling draws by place.
         both = sorted(paired)
         if len(both) >= _LEAST_LOOPS:
             values = [b for b, _ in both], [a for _, a in both]

@@ -89,14 +89,20 @@ def _warnings(results: Results, found: Sequence[Figures]) -> str:
 def _thresholds(results: Results) -> str:
     if not results.thresholds:
         return ""
-    failed = [one for one in results.thresholds if one.outcome == "failed"]
+    failed, unknown = (
+        sum(one.outcome == outcome for one in results.thresholds)
+        for outcome in ("failed", "unknown")
+    )
     words = []
     for one in results.thresholds:
         value = NONE if one.value is None else f"{one.value:g}"
         where = f" on {one.target}" if one.target is not None else ""
         words.append(f"fail if {one.rule}{where}: {one.outcome}, measured {value}")
-    said = f"Thresholds: {len(failed):,} of {len(results.thresholds):,} failed"
-    return _banner("bad" if failed else "good", said, words)
+    said = f"Thresholds: {failed:,} of {len(results.thresholds):,} failed"
+    if unknown:
+        # What wasn't measured wasn't kept either, and the exit code says so too.
+        said += f", {unknown:,} unknown"
+    return _banner("bad" if failed or unknown else "good", said, words)
 
 
 def _tiles(found: Sequence[Figures]) -> str:

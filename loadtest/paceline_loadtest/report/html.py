@@ -6,6 +6,7 @@ errors, names) is escaped where it is written.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from html import escape
@@ -115,16 +116,17 @@ def _where_time_went(shown: Sequence[Figures], note: str) -> str:
 
 
 def _waterfalls(shown: Sequence[Figures]) -> str:
-    """The same loop on the base and on the fastest; the others are folded."""
+    """The same loop on the base and on the fastest of the others; the rest are folded."""
     chosen = [(one, run) for one in shown if (run := _typical(shown[0], one)) is not None]
     if not chosen:
         return ""
+    fastest = min((one for one, _ in chosen[1:]), key=_task_s, default=None)
     drawn = []
     for one, run in chosen:
         title = f"Loop {run.loop.id} on {one.run.label}: {seconds(run.seconds)}"
         svgs = [waterfall.waterfall_svg(run, title, width) for width in (WIDE, NARROW)]
         picture = _figure(svgs, waterfall.table(run))
-        if one is not chosen[0][0] and one is not chosen[-1][0]:
+        if one is not chosen[0][0] and one is not fastest:
             picture = f"<details><summary>{escape(title)}</summary>{picture}</details>"
         drawn.append(picture)
     return (
@@ -132,6 +134,10 @@ def _waterfalls(shown: Sequence[Figures]) -> str:
         "median. Each picture has a time axis of its own; a lane below a turn is a sub-agent.</p>"
         f"{''.join(drawn)}"
     )
+
+
+def _task_s(one: Figures) -> float:
+    return one.task.mean if one.task is not None else math.inf
 
 
 def _typical(base: Figures, one: Figures) -> LoopRun | None:

@@ -99,7 +99,7 @@ gap:0 1.25rem;align-items:start}
 .grid figure{min-width:0}
 details{margin:.35rem 0}summary{cursor:pointer;color:var(--soft-ink);font-size:.88rem}
 .narrow{display:none}.beside{min-width:0;align-self:center;font-size:.92rem}
-.beside th,.beside td{padding:.28rem .45rem}
+.beside th,.beside td{padding:.28rem .45rem}.beside thead th{white-space:normal}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1.2rem;font-size:.92rem}
 dt{font-weight:600}dd{margin:0;max-width:52rem}
 @media(max-width:44rem){.narrow{display:block}.wide{display:none}main{padding:1.1rem .8rem 3rem}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
-from paceline.simulation.axis import axis_of, labelled, number
+from paceline.simulation.axis import LETTER, axis_of, labelled, number
 from paceline_loadtest.model import LoopRun, TurnRun
 from paceline_loadtest.report.bars import legend_of, picture
 from paceline_loadtest.report.breakdown import NAMES, PARTS, Part, Span, added, spans
@@ -69,13 +69,12 @@ def waterfall_svg(run: LoopRun, title: str, width: int) -> str:
         f"{number(tick)}</text>"
         for tick in labelled(axis, 6.0)
     ]
-    middle, centre = (_LEFT + width - _RIGHT) / 2, (top + y) / 2
+    middle = (_LEFT + width - _RIGHT) / 2
     words = (
         f'<text class="t" x="16" y="24">{escape(title)}</text>'
         f'<text class="d" x="{middle:.0f}" y="{y + 34:.0f}" text-anchor="middle">'
         "time since the loop began (s)</text>"
-        f'<text class="d" transform="translate(15 {centre:.0f}) rotate(-90)" '
-        'text-anchor="middle">turn (no.)</text>'
+        f"{_turns_label(top, y)}"
     )
     y += 44
     if len(rows) > MOST_ROWS:
@@ -84,6 +83,18 @@ def waterfall_svg(run: LoopRun, title: str, width: int) -> str:
         y += 18
     drawn = [*grid, *body, *numbers, words, legend]
     return picture(width, y, title, described(run), "".join(drawn))
+
+
+def _turns_label(top: float, bottom: float) -> str:
+    """What the rows count: along them, or below where they are too few to stand beside."""
+    said = "turn (no.)"
+    if bottom - top < len(said) * LETTER + 8:
+        return f'<text class="d" x="16" y="{bottom + 17:.0f}">{said}</text>'
+    centre = (top + bottom) / 2
+    return (
+        f'<text class="d" transform="translate(15 {centre:.0f}) rotate(-90)" '
+        f'text-anchor="middle">{said}</text>'
+    )
 
 
 def described(run: LoopRun) -> str:

@@ -121,7 +121,7 @@ def sentence(figures: Figures) -> str:
         told = f"a task ends {told} as on {base}"
     said = f"On {figures.run.label} {told}: {task} instead of {seconds(gain.base_s)}."
     if gain.most is None:
-        return f"{said} All of it is the model's time, so nothing else bounds it."
+        return f"{said} Without tools or think time nothing else bounds it."
     held = "Tools and think time" if "think" in figures.parts.parts else "Tools"
     here = figures.parts.share("tools", "think")
     return (
