@@ -149,7 +149,7 @@ class _One:
         notes = [_EARLY.format(why=why)] if (why := self._stop.why) else []
         found = TargetRun(
             target,
-            relative(runs, began),
+            [],
             users=None if plan.load.arrivals else plan.load.users,
             rate=plan.load.arrivals.rate if plan.load.arrivals else None,
             client_cost_s=cost_s,
@@ -159,7 +159,6 @@ class _One:
             records = ServerRecords(root_of(base_of(target)), _dialect(plan), target.api_key)
             await asyncio.to_thread(records.fill, calls)
             await asyncio.to_thread(records.receipt, calls, self._lateness.receipt)
-            found.loops = relative(runs, began)
             profile = self._served_by(runs)
             if any(call.server.cost_usd is not None for call in calls):
                 found.price_source = _BILLED
@@ -167,8 +166,11 @@ class _One:
                 found.facts = _facts(profile)
                 found.predicted = self._predicted(runs, profile, began, cost_s or 0.0)
                 notes += [_DRAWN] if varies(profile) else []
+        # Only now: the server's records have told more of the calls.
+        found.loops = relative(runs, began)
         ends = [run.ended_at for run in found.loops if run.ended_at is not None]
-        found.seconds = max(ends, default=None)
+        if ends:
+            found.seconds = max(ends) - min(run.started_at for run in found.loops)
         found.lateness = self._lateness.worst()
         found.lateness_kinds = self._lateness.kinds()
         found.notes = tuple(notes)

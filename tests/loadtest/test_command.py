@@ -342,6 +342,15 @@ class TestElsewhere:
         assert "--max-tokens-total 400" in target.notes[0]
         assert 1 < len(list(calls_of(target.loops))) < 60
 
+    def test_a_run_whose_cap_allows_no_call_is_no_success(
+        self, elsewhere: str, one_call: str
+    ) -> None:
+        flags = ["--base-url", elsewhere, "--tiers", "m", "--client", "lean"]
+        caps = ["--max-tokens-total", "1", "--max-cost-usd", "1", "--price", "1,1"]
+        result = invoke("run", one_call, *flags, "--max-late-ms", "60000", *caps)
+        assert result.exit_code == 1, result.output
+        assert "--max-tokens-total 1" in result.output
+
 
 class TestFiles:
     def test_points_that_fit_reads(self, server: Server, one_call: str, tmp_path: Path) -> None:
