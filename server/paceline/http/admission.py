@@ -13,7 +13,7 @@ from paceline.core.usage import Usage
 from paceline.http.books import found
 from paceline.http.faults.error import AskedForError
 from paceline.http.rate_limits import headers as limit_headers
-from paceline.http.rate_limits import limit_refusal, shortage_error, tokens_of
+from paceline.http.rate_limits import limit_refusal, tokens_of
 from paceline.http.sink import Headers
 from paceline.runtime.admission import Admitted, Claim
 from paceline.runtime.engine import LiveEngine
@@ -23,7 +23,7 @@ from paceline.runtime.limits import Account, Admission
 from paceline.runtime.tiers import Service, TierRefusedError
 from paceline.wire.errors import ApiError
 from paceline.wire.jsonbytes import json_bytes
-from paceline.wire.quota import Api
+from paceline.wire.quota import Api, shortage_error
 from paceline.wire.retry import retry_headers
 
 _FULL_WAIT_NS = 1_000_000_000
@@ -140,40 +140,44 @@ class Entrance:
         profile, tier = service.profile, service.served
         account: Account | None = None
         if tokens is not None:
-            now_ns = engine.clock.now_ns()
-            account = engine.limits.account(caller, profile.name, tier, now_ns)
             # First without taking anything: who has to wait need not be held for.
+            account = self._account(service)
             self._check(account, tokens[1], model)
         terms = caller.terms
         hold = Hold(
-            self.answer_id,
-            self.request_id,
-            caller.key_id,
-            model,
-            service.sale.model,
-            profile.name,
-            service.asked,
-            tier,
-            self.endpoint,
-            stream,
-            time.time_ns() // 1000,
-            most,
+            id=self.answer_id,
+            request_id=self.request_id,
+            key_id=caller.key_id,
+            model=model,
+            billed_as=service.sale.model,
+            profile=profile.name,
+            tier_asked=service.asked,
+            tier_served=tier,
+            endpoint=self.endpoint,
+            stream=stream,
+            created_us=time.time_ns() // 1000,
+            most=most,
         )
         shortage = await found(engine.ledger.hold(hold, terms))
         if shortage is not None:
             standing = await found(engine.ledger.standing(caller.key_id, terms, hold.created_us))
-            made = self._headers(account, standing)
             raise shortage_error(
-                shortage, caller, api=self.api, now_us=hold.created_us, headers=made
+                shortage,
+                now_us=hold.created_us,
+                api=self.api,
+                plan_type=caller.plan_type,
+                headers=self._headers(account, standing),
             )
-        if account is not None and tokens is not None:
+        if tokens is not None:
+            # Others may have come in meanwhile, and an idle account may have been forgotten.
+            account = self._account(service)
             try:
-                # Others may have come in meanwhile.
                 self._check(account, tokens[1], model)
             except ApiError:
                 engine.ledger.release(hold)
                 raise
-            account.take(tokens[0], engine.clock.now_ns())
+            if account is not None:
+                account.take(tokens[0], engine.clock.now_ns())
         admitted = Admitted(
             engine.ledger,
             hold,
@@ -192,6 +196,12 @@ class Entrance:
                 admitted.release()
                 raise
         return admitted
+
+    def _account(self, service: Service) -> Account | None:
+        engine = self.engine
+        return engine.limits.account(
+            self.caller, service.profile.name, service.served, engine.clock.now_ns()
+        )
 
     def _check(self, account: Account | None, most_tokens: int, model: str) -> None:
         if account is None:
@@ -223,7 +233,7 @@ def answer_headers(engine: LiveEngine, admitted: Admitted, api: Api) -> Headers:
             made.append((b"x-paceline-credits", digits(cost.credits).encode()))
     account = None if admitted.account is None else admitted.account.account
     if account is not None or admitted.standing is not None:
-        found = limit_headers(
+        told = limit_headers(
             admitted.caller,
             account,
             admitted.standing,
@@ -231,7 +241,7 @@ def answer_headers(engine: LiveEngine, admitted: Admitted, api: Api) -> Headers:
             now_ns=engine.clock.now_ns(),
             now_us=time.time_ns() // 1000,
         )
-        made += [(key.encode(), value.encode("latin-1")) for key, value in found.items()]
+        made += [(key.encode(), value.encode("latin-1")) for key, value in told.items()]
     return made
 
 

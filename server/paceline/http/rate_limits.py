@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from paceline.core.ledger import Shortage, Standing
+from paceline.core.ledger import Standing
 from paceline.core.plan import Plan
 from paceline.runtime.keys import Caller
 from paceline.runtime.limits import Account, Bucket, Refusal
 from paceline.wire.errors import ApiError
 from paceline.wire.quota import US_PER_S, Api, codex_headers
-from paceline.wire.quota import shortage_error as _shortage_error
 from paceline.wire.retry import reset_text, retry_headers, wait_text
 
 _SHORT = {
@@ -111,20 +110,6 @@ def limit_refusal(refusal: Refusal, model: str, headers: Mapping[str, str]) -> A
         out.update(retry_headers(wait_ns))
     kind = "requests" if name == "requests_per_day" else name
     return ApiError(429, message, type=kind, code="rate_limit_exceeded", headers=out)
-
-
-def shortage_error(
-    shortage: Shortage,
-    caller: Caller,
-    *,
-    api: Api,
-    now_us: int,
-    headers: Mapping[str, str] | None = None,
-) -> ApiError:
-    """The answer to a request that its key can't pay for; `headers` go with it."""
-    return _shortage_error(
-        shortage, now_us=now_us, api=api, plan_type=caller.plan_type, headers=headers
-    )
 
 
 def _moment(unix_s: int) -> str:
