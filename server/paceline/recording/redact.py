@@ -226,7 +226,13 @@ def clean(exchange: Exchange, redactor: Redactor) -> Exchange:
         redactor.headers(without_names(asked.headers, HOP_BY_HOP)),
         body,
     )
-    chunks = exchange.chunks
+    # What the client says may teach a credential; the server's frames are looked at after.
+    chunks = tuple(
+        Chunk(c.at_ns, redactor.request_body(c.data), c.sender)
+        if c.sender == "client" and not c.binary
+        else c
+        for c in exchange.chunks
+    )
     if response is not None:
         redactor.learn(response.headers)
         kept = tuple((k, v) for k, v in response.headers if k.lower() != "set-cookie")

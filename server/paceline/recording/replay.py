@@ -106,7 +106,9 @@ class Replay:
                 await self._play(exchange, body, receive, send, received_ns)
                 return
             if engine.settings.replay_miss == "error":
-                raise ApiError(404, self.tape.miss(*what), code="recording_not_found")
+                # Every body that was recorded for the path is compared.
+                message = await asyncio.to_thread(self.tape.miss, *what)
+                raise ApiError(404, message, code="recording_not_found")
         except ClientGoneError:
             return
         except ApiError as error:

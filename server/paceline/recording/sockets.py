@@ -68,18 +68,11 @@ class _Tape:
     def end(self, how: End) -> None:
         redactor = Redactor()
         redactor.learn(self._request.headers, self._request.query)
-        # What the client says may teach a credential; the server's frames are looked at after.
-        chunks = [
-            Chunk(c.at_ns, redactor.request_body(c.data), c.sender, c.binary)
-            if c.sender == "client" and not c.binary
-            else c
-            for c in self.chunks
-        ]
         exchange = Exchange(
             upstream=str(self._keeper.pool.base),
             request=self._request,
             response=self.response,
-            chunks=tuple(chunks),
+            chunks=tuple(self.chunks),
             end=how,
             end_ns=time.monotonic_ns() - self._begun_ns,
             recorded_at=self._recorded_at,
