@@ -5,6 +5,8 @@ Nothing of a load test is imported before one is asked for: the other commands s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -105,7 +107,6 @@ def run(
     Exit codes: 0 fine, 1 a --fail-if came true or nothing succeeded, 2 wrong options or no server,
     3 the client was too late for its times to be trusted, 130 Ctrl-C.
     """
-    from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
     from paceline_loadtest.options import Options  # noqa: PLC0415 - see above
     from paceline_loadtest.session import run_session  # noqa: PLC0415 - see above
 
@@ -139,12 +140,8 @@ def run(
         max_cost_usd=max_cost_usd,
         price=price,
     )
-    try:
+    with _told("the load test"):
         code = run_session(options)
-    except LoadTestError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'the load test'}: {error.strerror or error}")
     raise typer.Exit(code)
 
 
@@ -157,15 +154,10 @@ def compare_runs(
     ] = None,
 ) -> None:
     """Compare two runs."""
-    from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
     from paceline_loadtest.session import compare_files  # noqa: PLC0415 - see above
 
-    try:
+    with _told("the comparison"):
         compare_files(before, after, html_file)
-    except LoadTestError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'the comparison'}: {error.strerror or error}")
 
 
 @app.command()
@@ -176,15 +168,10 @@ def report(
     """Report a run again, or several of one scenario, as under other loads, as one."""
     from rich.console import Console  # noqa: PLC0415 - see above
 
-    from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
     from paceline_loadtest.report.files import report_files  # noqa: PLC0415 - see above
 
-    try:
+    with _told("the report"):
         report_files(results, html_file, Console())
-    except LoadTestError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'the report'}: {error.strerror or error}")
 
 
 @app.command()
@@ -197,3 +184,16 @@ def scenarios() -> None:
 
     for name in shipped_scenarios():
         typer.echo(f"{name:20} {load_scenario(name).title}")
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say what can't be used, and end with exit code 2; `what` failed where no file is named."""
+    from paceline_loadtest.errors import LoadTestError  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except LoadTestError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or what}: {error.strerror or error}")

@@ -14,7 +14,6 @@ from paceline_loadtest.caps import Caps, parse_price
 from paceline_loadtest.errors import LoadTestError
 from paceline_loadtest.load import Load
 from paceline_loadtest.model import Target
-from paceline_loadtest.report import Results, ResultsError, from_json
 from paceline_loadtest.scenario import Scenario
 from paceline_loadtest.scenario_files import ScenarioError, load_scenario
 from paceline_loadtest.thresholds import Threshold, ThresholdError, parse_threshold
@@ -105,14 +104,6 @@ def rules_of(texts: Sequence[str]) -> list[Threshold]:
         return [parse_threshold(text) for text in texts]
     except ThresholdError as error:
         raise LoadTestError(f"--fail-if: {error}") from error
-
-
-def read_results(path: Path) -> Results:
-    """The results in a file. Raises LoadTestError and OSError."""
-    try:
-        return from_json(path.read_bytes())
-    except ResultsError as error:
-        raise LoadTestError(f"{path}: {error}") from error
 
 
 def one_of(flag: str, value: str, known: Sequence[Any]) -> Any:

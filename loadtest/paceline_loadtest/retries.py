@@ -39,8 +39,13 @@ class Retries:
 
 
 async def wait_again(call: Call, wait_s: float) -> None:
-    """Wait before a call is made again, and note it; the call's marks of the refusal go."""
+    """Wait before a call is made again, and note it."""
     began = perf_counter()
+    made_again(call, await sleep_until(began + wait_s) - began)
+
+
+def made_again(call: Call, waited_s: float) -> None:
+    """Note that a call is made again after so long a wait; the marks of the refusal go."""
     call.retries += 1
-    call.waited_s += await sleep_until(began + wait_s) - began
+    call.waited_s += waited_s
     call.error = call.status = call.headers_at = call.end_at = None

@@ -23,7 +23,6 @@ from paceline_loadtest.options import (
     caps_of,
     load_of,
     one_of,
-    read_results,
     registry_of,
     rules_of,
     scenario_of,
@@ -39,6 +38,7 @@ from paceline_loadtest.report import (
     print_report,
     to_json,
 )
+from paceline_loadtest.report.files import read_results
 from paceline_loadtest.retries import Retries
 from paceline_loadtest.statistics import Slo, calls_of, statistics
 from paceline_loadtest.targets import api_key_of, is_paceline, parse_targets

@@ -16,7 +16,7 @@ from paceline_loadtest.report.terminal import print_report
 
 def report_files(paths: Sequence[Path], html_file: Path | None, console: Console) -> None:
     """Print what files hold, and write a page. Raises LoadTestError and OSError."""
-    found = merged([(str(path), _read(path)) for path in paths])
+    found = merged([(str(path), read_results(path)) for path in paths])
     print_report(found, console)
     if html_file is not None:
         html_file.write_text(html_report(found), encoding="utf-8")
@@ -56,7 +56,8 @@ def merged(runs: Sequence[tuple[str, Results]]) -> Results:
     )
 
 
-def _read(path: Path) -> Results:
+def read_results(path: Path) -> Results:
+    """The results in a file. Raises LoadTestError and OSError."""
     try:
         return from_json(path.read_bytes())
     except ResultsError as error:

@@ -23,7 +23,7 @@ from paceline_loadtest.errors import os_text
 from paceline_loadtest.lean.connection import Exchange
 from paceline_loadtest.lean.marks import marks_of
 from paceline_loadtest.model import Call
-from paceline_loadtest.retries import Retries
+from paceline_loadtest.retries import Retries, made_again
 
 _READ = 1 << 16
 
@@ -67,9 +67,7 @@ class GeventClient:
                 return reply
             began = perf_counter()
             time.sleep(wait_s)
-            call.retries += 1
-            call.waited_s += perf_counter() - began
-            call.error = call.status = call.headers_at = call.end_at = None
+            made_again(call, perf_counter() - began)
 
     def close(self) -> None:
         """Give the connection back."""
