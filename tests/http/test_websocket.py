@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import httpx2
 import pytest
 from openai.types.responses import ResponsesServerEvent
 from pydantic import TypeAdapter
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.live import PATIENCE_S, Server, wait_until
+from tests.live import PATIENCE_S, Server, Wire, wait_until
 from tests.wire.responses.grammar import walk
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponsesServerEvent)
@@ -270,3 +271,25 @@ def test_a_slow_reader_that_leaves_leaves_nothing_behind(server: Server, model: 
         return all(each["state"] != "running" for each in records)
 
     wait_until(over, "every request is over")
+
+
+def test_a_flood_of_frames_fills_no_memory(server: Server) -> None:
+    """Each gets an error, many times as large, that its sender doesn't read."""
+    with Wire(server, receive_buffer=4096) as wire:
+        wire.socket.sendall(
+            b"GET /v1/responses HTTP/1.1\r\nHost: x\r\n"
+            b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        assert wire.head().status == 101
+        before = server.rss_bytes()
+        wire.socket.settimeout(2)
+        with suppress(TimeoutError):
+            for _ in range(40):
+                wire.socket.sendall(b"\x81\x81\0\0\0\0x" * 10_000)
+                assert httpx2.get(f"{server.url}/health").status_code == 200
+        assert server.rss_bytes() - before < 32 << 20
+        # What was asked is answered to whoever reads it.
+        for _ in range(1000):
+            assert b"invalid_json" in wire.until(b"}}")
+    assert httpx2.get(f"{server.url}/health").status_code == 200

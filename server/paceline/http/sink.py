@@ -37,6 +37,11 @@ class HandSender:
         self._waiting: list[Message] = []
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for the reader."""
+        return len(self._waiting)
+
     async def ready(self) -> None:
         """Wait until the reader has caught up."""
         while self._task is not None:

@@ -57,6 +57,13 @@ _MOST_WAITING = 64
 """Requests of one lane that may wait for those before them."""
 
 _MOST_LANES = 64
+
+_MOST_UNREAD = 256
+"""Frames that wait for a slow reader, from which on none of its own are taken."""
+
+_FRAMES_PER_TURN = 32
+"""Frames taken in a row, after which others get their turn: one read may bring thousands."""
+
 _stream_name = text(1, 512)
 """It comes back in every event."""
 
@@ -145,12 +152,19 @@ class _Connection:
         await self._send({"type": "websocket.accept", "headers": headers})
         limit_s = self._engine.settings.websocket_limit_s
         timer = asyncio.get_running_loop().call_later(limit_s, self._expire)
+        taken = 0
         try:
             while True:
                 message = await self._receive()
                 if message["type"] == "websocket.disconnect":
                     return
                 self._frame(message.get("text") or message.get("bytes") or b"")
+                taken += 1
+                if self._sender.waiting > _MOST_UNREAD:
+                    # Who asks on without reading is heard on once the answers are read.
+                    await self._sender.ready()
+                elif not taken % _FRAMES_PER_TURN:
+                    await asyncio.sleep(0)
         finally:
             self._gone = True
             timer.cancel()
