@@ -25,7 +25,7 @@ from paceline.http import errors
 from paceline.http.auth import CALLER
 from paceline.http.ledger_routes import COLUMNS, PATH, TOTALS_PATH, ledger_routes
 from paceline.http.usage_routes import COSTS_PATH, USAGE_PATH, usage_routes
-from paceline.runtime.caller import Caller
+from paceline.runtime.caller import NOBODY, Caller
 from paceline.runtime.ledger import sqlite as module
 from paceline.runtime.ledger.sqlite import SqliteLedger
 from tests.ledger import made
@@ -38,7 +38,8 @@ NOW_S = MIDNIGHT_S + 3 * DAY_S + 7_200.5
 class Served:
     """The endpoints over a ledger, without a server around them."""
 
-    def __init__(self, ledger: SqliteLedger | None, caller: Caller | None = None) -> None:
+    def __init__(self, ledger: SqliteLedger | None, caller: Caller | None = NOBODY) -> None:
+        """`caller` None came by no door."""
         app = FastAPI()
         errors.install(app)
         app.include_router(usage_routes(ledger, lambda: NOW_S))
@@ -386,7 +387,8 @@ async def test_a_key_sees_its_own_rows_and_an_admin_all() -> None:
             (Caller(key_id="z"), 0, 0),
             (Caller(), 0, 0),
             (Caller(key_id="z", admin=True), 4, 6),
-            (None, 4, 6),
+            (NOBODY, 4, 6),
+            (None, 0, 0),
         ):
             served = Served(ledger, caller)
             assert len((await served.get(PATH))["data"]) == all_

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paceline.core.money import digits
-from paceline.http.auth import CALLER
-from paceline.runtime.caller import Caller
+from paceline.http.auth import caller_of
 from paceline.runtime.ledger.interface import Books, UnreadableError
 from paceline.wire.errors import ApiError, from_refusal
 
@@ -32,11 +31,11 @@ def books_of(ledger: Books | None) -> Books:
 def visible_keys(request: Request, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Of the keys that are asked for those whose rows the caller may see; None is all.
 
-    An admin sees everybody's, and so does everyone where no key is asked for; any other key sees
-    its own.
+    An admin sees everybody's, as everyone is where no key is asked for; any other key sees its
+    own.
     """
-    caller = request.scope.get(CALLER)
-    if not isinstance(caller, Caller) or caller.admin:
+    caller = caller_of(request.scope)
+    if caller.admin:
         return asked
     own = caller.key_id
     return (own,) if asked is None or own in asked else ()
