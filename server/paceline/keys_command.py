@@ -20,7 +20,7 @@ from paceline.cli import ConfigPath, fail, settings_of
 from paceline.core.ledger import Terms
 from paceline.core.money import digits
 from paceline.runtime.caller import Caller
-from paceline.runtime.key_files import Entry, KeyFileError, keys_of, load_keys
+from paceline.runtime.key_files import AMOUNTS, Entry, KeyFileError, keys_of, load_keys
 from paceline.runtime.limits import OwnSizes
 
 app = typer.Typer(
@@ -155,7 +155,8 @@ def _number(text: str | None) -> str | None:
     whole, point, part = text.partition(".")
     if not text.isascii() or not whole.isdigit() or (point and not part.isdigit()):
         fail(f"{text!r} is no amount: write plain decimals, such as 12.5")
-    return f"{int(whole)}{point}{part}"
+    # TOML has no zeros at the front; `int` would refuse thousands of digits.
+    return f"{whole.lstrip('0') or '0'}{point}{part}"
 
 
 def _toml(given: dict[str, Any]) -> str:
@@ -163,25 +164,14 @@ def _toml(given: dict[str, Any]) -> str:
     for name, value in given.items():
         if value is None:
             continue
-        if name in _AS_THEY_ARE:
+        if name in AMOUNTS:
+            # Numbers with all their digits, which JSON's would lose.
             lines.append(f"{name} = {value}")
         elif isinstance(value, datetime):
             lines.append(f"{name} = {value.strftime('%Y-%m-%dT%H:%M:%SZ')}")
         else:
             lines.append(f"{name} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
-
-
-_AS_THEY_ARE = frozenset(
-    {
-        "budget_usd",
-        "budget_credits",
-        "prepaid_usd",
-        "prepaid_credits",
-        "window_5h_credits",
-        "window_week_credits",
-    }
-)
 
 
 def _append(path: Path, table: str) -> None:

@@ -109,6 +109,7 @@ def test_keys_are_added_to_a_file_and_let_in(tmp_path: Path) -> None:
         (("a", "--budget-usd", "10x"), "'10x' is no amount"),
         (("a", "--budget-usd", "-1"), "'-1' is no amount"),
         (("a", "--budget-usd", "1e3"), "'1e3' is no amount"),
+        (("a", "--budget-usd", "9" * 5000), "can't be read: "),
         (("a", "--budget-usd", "1\nadmin = true"), "is no amount"),
         (("a", "--budget-usd", "1."), "'1.' is no amount"),
         (("a", "--budget-usd", "²"), "is no amount"),
