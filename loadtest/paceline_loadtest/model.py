@@ -126,8 +126,6 @@ class Call:
     """What served it, as the answer says."""
     request_id: str | None = None
     server: ServerPart = field(default_factory=ServerPart)
-    text: str = ""
-    """What was said, where somebody needs it for the next turn."""
 
     @property
     def ok(self) -> bool:

@@ -74,7 +74,6 @@ async def test_a_stream(server: Server, kind: ClientKind, dialect: Dialect) -> N
     assert len(call.chunk_at) == 20
     assert call.chunk_at.tolist() == sorted(call.chunk_at)
     assert call.server.profile in {"flat-500", None}
-    assert reply.text == call.text
     assert len(reply.text.split()) > 10
     assert call.first_at is not None
     assert call.last_at is not None

@@ -258,10 +258,11 @@ class TestOnePiece:
     BODY = b'{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}],"usage":{}}'
 
     async def test_an_answer(self) -> None:
-        ask = chat(stream=False)
-        call = await one(head(200, "application/json"), chunk(self.BODY), END, ask=ask)
+        pieces = (head(200, "application/json"), chunk(self.BODY), END)
+        async with client_of(lambda *_: pieces) as (client, _):
+            call, reply = await made(client, chat(stream=False))
         assert call.error is None
-        assert call.text == "Hi"
+        assert reply.text == "Hi"
         assert call.first_at == call.last_at
 
     async def test_told_by_its_length(self) -> None:
@@ -269,8 +270,9 @@ class TestOnePiece:
         start = (
             f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n"
         )
-        call = await one(start.encode() + self.BODY, ask=chat(stream=False))
-        assert call.text == "Hi"
+        async with client_of(lambda *_: [start.encode() + self.BODY]) as (client, _):
+            _, reply = await made(client, chat(stream=False))
+        assert reply.text == "Hi"
 
     async def test_one_that_breaks_off(self) -> None:
         call = await one(

@@ -69,7 +69,7 @@ class Marks:
         """The stream is over: what was said."""
         if not self.ended:
             self.fail("the stream ended before its answer did")
-        self.call.text = self.reply.text = "".join(self._texts)
+        self.reply.text = "".join(self._texts)
         return self.reply
 
     def content(self, at: float) -> None:

@@ -1,7 +1,7 @@
 """Dataclasses as plain JSON values and back, by their type hints, nothing lost.
 
 What holds its default is left out. A `Loop` stands once in a table, since every target runs the
-same ones, and is a number everywhere else. What was said and keys to servers are never written.
+same ones, and is a number everywhere else. Keys to servers are never written.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from paceline_loadtest.model import Call, Loop, Target
+from paceline_loadtest.model import Loop, Target
 
-_PRIVATE = {(Call, "text"), (Target, "api_key")}
+_PRIVATE = {(Target, "api_key")}
 
 
 class CodecError(ValueError):

@@ -174,10 +174,7 @@ def from_json(text: str | bytes) -> Results:
 
 
 def relative(runs: Iterable[LoopRun], origin: float) -> list[LoopRun]:
-    """Copies of the runs with times from `origin` (the run's start, same clock), to the µs.
-
-    What was said is left behind.
-    """
+    """Copies of the runs with times from `origin` (the run's start, same clock), to the µs."""
     return [_loop(run, origin) for run in runs]
 
 
@@ -201,7 +198,6 @@ def _loop(run: LoopRun, origin: float) -> LoopRun:
             end_at=maybe(call.end_at),
             chunk_at=array("d", map(at, call.chunk_at)),
             server=replace(call.server),
-            text="",
         )
 
     def tool_of(tool: ToolSpan) -> ToolSpan:
