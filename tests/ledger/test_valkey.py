@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from paceline.core.ledger import Amount, Shortage, Terms, Window
 from paceline.core.purse import Purse, Stake
 from paceline.http.usage_routes import USAGE_PATH
+from paceline.runtime.ledger import valkey_books
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.questions import Filter
@@ -378,6 +379,34 @@ async def test_the_latest_entries_are_kept_and_sums_go_on(store: Store) -> None:
         found = [line.created_us - made.NOON_US for line in await ledger.entries()]
         assert found == list(range(24, 14, -1))
         assert (await ledger.totals())[0].sums.requests == 25
+
+
+async def test_what_is_settled_meanwhile_repeats_no_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey_books, "_CHUNK", 3)
+    async with opened(store) as ledger:
+
+        async def add(at: int) -> None:
+            held = made.hold(at=made.NOON_US + at)
+            await ledger.hold(held, Terms())
+            await settled(ledger, made.entry(held))
+
+        # More at one moment than are asked for at once.
+        for at in (0, 1, 2, 2, 2, 2, 2, 3, 4, 5):
+            await add(at)
+        look = ledger._store.zrevrangebyscore
+
+        async def looked(*args: Any, **kwargs: Any) -> Any:
+            rows = await look(*args, **kwargs)
+            await add(9)
+            return rows
+
+        monkeypatch.setattr(ledger._store, "zrevrangebyscore", looked)
+        lines = await ledger.entries()
+        found = [line.created_us - made.NOON_US for line in lines]
+        assert found == [5, 4, 3, 2, 2, 2, 2, 2, 1, 0]
+        assert len({line.id for line in lines}) == len(lines)
 
 
 async def test_a_store_that_is_gone_lets_nobody_wait(

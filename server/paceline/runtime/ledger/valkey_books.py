@@ -64,11 +64,15 @@ class ValkeyBooks:
             )
             for line in map(_line, rows):
                 place = Cursor(line.created_us, line.seq)
-                if (after is None or place < after) and _matches(which, line):
-                    found.append(line)
-            if len(rows) < _CHUNK:
+                if after is None or place < after:
+                    # On from here, not by number: what is settled meanwhile moves all numbers.
+                    after = place
+                    if _matches(which, line):
+                        found.append(line)
+            if len(rows) < _CHUNK or after is None:
                 break
-            offset += _CHUNK
+            offset = offset + _CHUNK if latest == str(after.created_us) else 0
+            latest = str(after.created_us)
         return found[:limit]
 
     async def totals(self, which: Filter, group: Sequence[Dimension]) -> list[Group]:
