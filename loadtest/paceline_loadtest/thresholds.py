@@ -103,7 +103,8 @@ def parse_threshold(text: str) -> Threshold:
     match = _RULE.fullmatch(text)
     if match is None:
         raise ThresholdError(
-            f"{text!r} is no threshold: a name, one of > >= < <= and a number, as in ttft_p99>2"
+            f"{text!r} is no threshold: a name, one of > >= < <= and a number, in quotes for the "
+            "shell, as in 'ttft_p99>2'"
         )
     name, comparison, number = match[1], match[2], match[3]
     of_spread = _OF_SPREAD.fullmatch(name)

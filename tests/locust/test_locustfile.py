@@ -119,6 +119,7 @@ def test_failures_are_counted_and_a_loop_ends_with_its_own(tmp_path: Path) -> No
     [
         (["--scenario", "code-edits"], "Did you mean code-edit?"),
         (["--dialect", "smalltalk"], "'smalltalk' is none of chat, responses, messages"),
+        (["--seed", "abc"], "--seed: 'abc' is no whole number"),
         (["--host", ""], "--host: '' is not an http:// or https:// address"),
         (["--host", "localhost:8000"], "--host: 'localhost:8000' is not an http://"),
     ],

@@ -112,7 +112,10 @@ def _asked(environment: Environment) -> dict[str, Any]:
         data = read_toml(path, ScenarioError)
     except ScenarioError as error:
         raise SystemExit(f"--scenario: {error}") from None
-    seed = int(options.seed) if options.seed else None
+    try:
+        seed = int(options.seed) if options.seed else None
+    except ValueError:
+        raise SystemExit(f"--seed: {options.seed!r} is no whole number") from None
     return {"scenario": data, "name": path.stem, "dialect": options.dialect, "seed": seed}
 
 
