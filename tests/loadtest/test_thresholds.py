@@ -89,7 +89,7 @@ def test_a_verdict_says_its_value() -> None:
 
 @pytest.mark.parametrize("text", ["", "ttft_p99", "ttft_p99=2", "ttft_p99>", ">2", "ttft p99>2"])
 def test_what_has_no_form_is_refused(text: str) -> None:
-    with pytest.raises(ThresholdError, match="is no threshold: .* in quotes"):
+    with pytest.raises(ThresholdError, match=r"is no threshold: .* in quotes"):
         parse_threshold(text)
 
 
