@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +18,12 @@ from paceline.runtime.profile_files import ProfileFileError, ProfileRegistry
 from paceline.scenario_simulation import LoopLoad, simulate_scenario
 from paceline.simulation import articles as article
 from paceline.simulation import picture, report
-from paceline.simulation.arrivals import Drawn, TraceWorkload, Workload
-from paceline.simulation.capacity import Capacity, LoadKind, Probe, find_capacity
+from paceline.simulation.arrivals import Drawn, TraceWorkload
+from paceline.simulation.capacity import Capacity, Probe, find_capacity
 from paceline.simulation.chart import Chart, svg_document
 from paceline.simulation.lengths import WorkloadError, parse_length
+from paceline.simulation.load import REQUESTS, Load
 from paceline.simulation.prices import Prices, parse_prices
-from paceline.simulation.run import Run, run_closed, run_open
 from paceline.simulation.slo import Slo, parse_slo
 from paceline.simulation.statistics import Summary, summarise
 from paceline.simulation.traces import TraceError, load_trace
@@ -37,7 +37,6 @@ SvgFile = Annotated[Path | None, typer.Option("--svg", help="Write the picture t
 HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write a page with it.")]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_REQUESTS, _REQUESTS_A_USER = 1000, 10
 _LOOPS = 20
 _FOR_LOOPS = frozenset(
     {
@@ -54,69 +53,6 @@ _FOR_LOOPS = frozenset(
         "as_json",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What arrives, before its amount is settled: the options that describe it."""
-
-    trace: TraceWorkload | None
-    drawn: Drawn
-    requests: int | None
-    users: int | None
-    think_s: float
-    ramp_s: float
-    seed: int
-    warmup: int
-
-    @property
-    def kind(self) -> LoadKind:
-        """What a search for capacity varies."""
-        if self.users is not None:
-            return "users"
-        return "speedup" if self.trace is not None else "rate"
-
-    @property
-    def amount(self) -> float:
-        """How much of it was asked for."""
-        if self.users is not None:
-            return self.users
-        return self.trace.speedup if self.trace is not None else self.drawn.rate or 1.0
-
-    def workload(self, amount: float) -> Workload:
-        """The requests for so many users, such a rate or speed."""
-        if self.trace is not None:
-            return self.trace if self.users is not None else replace(self.trace, speedup=amount)
-        if self.users is None:
-            return replace(self.drawn, rate=amount, requests=self.requests or _REQUESTS)
-        requests = self.requests or _REQUESTS_A_USER * int(amount)
-        return replace(self.drawn, rate=None, requests=max(requests, int(amount)))
-
-    def run(self, profile: Profile, amount: float) -> Run:
-        """Run it."""
-        workload = self.workload(amount)
-        if self.users is None:
-            return run_open(profile, workload, seed=self.seed, warmup=self.warmup)
-        return run_closed(
-            profile,
-            workload,
-            int(amount),
-            think_s=self.think_s,
-            ramp_s=self.ramp_s,
-            seed=self.seed,
-            warmup=self.warmup,
-        )
-
-    def describe(self, *, searched: bool = False) -> dict[str, Any]:
-        """What it is, for a report; `searched` leaves out the amount, which a search varies."""
-        about = self.workload(self.amount).describe()
-        if self.users is not None:
-            about |= {"users": self.users, "think_s": self.think_s, "ramp_s": self.ramp_s}
-        if searched:
-            del about[self.kind]
-            if self.users is not None and self.requests is None and self.trace is None:
-                about["requests"] = f"{_REQUESTS_A_USER} a user"
-        return about | {"warmup": self.warmup}
 
 
 @app.callback()
@@ -219,7 +155,7 @@ def simulate(
         drawn = Drawn(
             parse_length(input_, "--input"),
             parse_length(output, "--output"),
-            requests or _REQUESTS,
+            requests or REQUESTS,
             seed,
             rate,
             burstiness,
