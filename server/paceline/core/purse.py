@@ -282,6 +282,15 @@ def within(cost: Amount, most: Amount) -> bool:
     return (cost.usd or 0) <= (most.usd or 0) and (cost.credits or 0) <= (most.credits or 0)
 
 
+def capped(cost: Amount, most: Amount) -> Amount:
+    """A cost cut down to what was held, unit by unit; what isn't published stays so."""
+    return Amount(_least(cost.usd, most.usd), _least(cost.credits, most.credits))
+
+
+def _least(cost: int | None, most: int | None) -> int | None:
+    return None if cost is None else min(cost, most or 0)
+
+
 def _short(
     name: ShortageName, limit: int | None, meter: Meter, most: int | None, resets_us: int | None
 ) -> Shortage:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from paceline.core.ledger import Amount, Entry, Hold, Shortage, Standing, Terms
-from paceline.core.purse import Purse, Stake
+from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
+from paceline.core.purse import Purse, Stake, capped
 from paceline.runtime.ledger import queries
 from paceline.runtime.ledger.database import (
     FileLock,
@@ -294,10 +294,8 @@ class SqliteLedger:
             opened.purse.settle(opened.stake, entry.cost)
         except ValueError as error:
             log.error("Request %s: %s; the rest is not charged.", entry.hold.request_id, error)
-            most, cost = opened.stake.most, entry.cost
-            cost = Amount(_least(cost.usd, most.usd), _least(cost.credits, most.credits))
-            entry = replace(entry, cost=cost)
-            opened.purse.settle(opened.stake, cost)
+            entry = replace(entry, cost=capped(entry.cost, opened.stake.most))
+            opened.purse.settle(opened.stake, entry.cost)
         return entry
 
     def _write_holds(self) -> None:
@@ -320,7 +318,3 @@ class SqliteLedger:
         if len(batch) or batch.thens:
             self._batch = Batch()
             self._writer.put(batch)
-
-
-def _least(cost: int | None, most: int | None) -> int | None:
-    return None if cost is None else min(cost, most or 0)

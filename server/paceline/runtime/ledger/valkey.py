@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from paceline.core.days import DAY_US, month_of
-from paceline.core.ledger import Amount, Entry, Hold, Shortage, Standing, Terms
-from paceline.core.purse import within
+from paceline.core.ledger import Entry, Hold, Shortage, Standing, Terms
+from paceline.core.purse import capped, within
 from paceline.runtime.ledger.database import LedgerError
 from paceline.runtime.ledger.interface import UnreadableError
 from paceline.runtime.ledger.questions import ANY, Cursor, Dimension, Filter, Group, Line
@@ -181,7 +181,7 @@ class ValkeyLedger:
                 opened.hold.most,
                 entry.cost,
             )
-            entry = replace(entry, cost=_least(entry.cost, opened.hold.most))
+            entry = replace(entry, cost=capped(entry.cost, opened.hold.most))
         self._sender.put(self._settling(entry, self._holds(), then))
 
     def release(self, hold: Hold) -> None:
@@ -342,10 +342,3 @@ class ValkeyLedger:
 
     def _holds(self, process: str | None = None) -> str:
         return self._key(f"open:{process or self._process}")
-
-
-def _least(cost: Amount, most: Amount) -> Amount:
-    return Amount(
-        None if cost.usd is None else min(cost.usd, most.usd or 0),
-        None if cost.credits is None else min(cost.credits, most.credits or 0),
-    )
