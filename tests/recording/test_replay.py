@@ -241,6 +241,7 @@ def test_a_slow_reader_gets_it_all_and_nothing_piles_up(tmp_path: Path) -> None:
 
 def test_the_end_of_the_server_is_the_end_of_the_play(tmp_path: Path) -> None:
     taken = exchange(*((20.0 * i, b"x") for i in range(5000)), request=asked(BODY))
+    begun_s = time.monotonic()
     with serve(replay=keep(tmp_path, taken)) as server:
         wire = Wire(Address(server))
         wire.send("POST", PATH, BODY)
@@ -248,6 +249,7 @@ def test_the_end_of_the_server_is_the_end_of_the_play(tmp_path: Path) -> None:
     while wire.more():
         pass
     wire.close()
+    assert time.monotonic() - begun_s < 50, "played to its end it takes 100 s"
 
 
 # -- both --------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def _head(exchange: Exchange) -> dict[str, Any]:
             "method": request.method,
             "path": request.path,
             "query": request.query,
-            "headers": dict_or_pairs(request.headers),
+            "headers": _dict_or_pairs(request.headers),
             "body": _body(request.body),
         },
         "response": None
@@ -169,7 +169,7 @@ def _head(exchange: Exchange) -> dict[str, Any]:
         else {
             "status": response.status,
             "head_ns": response.head_ns,
-            "headers": dict_or_pairs(response.headers),
+            "headers": _dict_or_pairs(response.headers),
         },
         "end": exchange.end,
         "end_ns": exchange.end_ns,
@@ -218,7 +218,7 @@ def _exchange(data: Mapping[str, Any], name: str) -> Exchange:
     )
 
 
-def dict_or_pairs(headers: Headers) -> dict[str, str] | list[list[str]]:
+def _dict_or_pairs(headers: Headers) -> dict[str, str] | list[list[str]]:
     """Headers as an object where each has a name of its own, which reads best; else as pairs."""
     if len({key for key, _ in headers}) == len(headers):
         return dict(headers)
