@@ -165,3 +165,26 @@ def test_an_offer_of_http2_is_passed_over(server: Server, *, chunked: bool, piec
         assert [wire.read().status for _ in range(4)] == [200] * 4
         wire.send("GET", "/health", None, OFFER)
         assert wire.read().status == 200
+
+
+def test_a_flood_of_requests_fills_no_memory(server: Server) -> None:
+    """Many in a row on one connection, whose answers nobody reads."""
+    request = request_bytes("GET", "/v1/models")
+    with Wire(server, receive_buffer=4096) as wire:
+        before = server.rss_bytes()
+        wire.socket.settimeout(1.5)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(500):
+                wire.socket.sendall(request * 500)
+        assert server.rss_bytes() - before < 64 * MB
+        # They are answered to whoever reads.
+        assert [wire.read().status for _ in range(300)] == [200] * 300
+
+
+def test_who_leaves_with_requests_that_wait_ends_the_one_under_way(server: Server) -> None:
+    body = chat("gpu-40", stream=True, max_tokens=2000, ignore_eos=True)
+    with Wire(server) as wire:
+        wire.socket.sendall(request_bytes("POST", CHAT, body) * 3)
+        assert wire.head().status == 200
+        assert server.metrics().running("gpu-40") == 1
+    server.wait_idle("gpu-40")

@@ -1,4 +1,4 @@
-"""uvicorn's side of a connection, for clients that would rather speak HTTP/2.
+"""uvicorn's side of a connection, for clients that would rather speak HTTP/2, or don't wait.
 
 Java's own HTTP client, and much that is built on it, sends each first request over plain HTTP
 with an offer to go on in HTTP/2 (`Upgrade: h2c`). A server may pass that over (RFC 9110, 7.8).
@@ -12,7 +12,8 @@ import asyncio
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 
@@ -42,6 +43,19 @@ class Connection(HttpToolsProtocol):
         """Called by asyncio."""
         super().connection_made(transport)
         self.parser = _Parser(self)
+        self._answering: RequestResponseCycle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio: tells the request that is being answered.
+
+        uvicorn tells the latest that has come, which may wait for its turn behind that one.
+        """
+        self.pipeline.clear()
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
 
     def offered(self) -> bool:
         """Whether the request comes with an offer that is passed over."""
@@ -71,3 +85,19 @@ class Connection(HttpToolsProtocol):
         """Called by the parser."""
         if not self.offered():
             super().on_message_complete()
+
+    # -- requests that came before their turn --------------------------------------------------
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Called when an answer is over: takes up the next request, and reads on behind the last.
+
+        uvicorn reads on behind each, and so lets a client that reads nothing pile up requests
+        without end.
+        """
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()
