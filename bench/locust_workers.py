@@ -11,23 +11,21 @@ one process's: of each figure the median over the turns.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+
+from replay import HOST, running
 
 from paceline_loadtest.statistics import Spread
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCUSTFILE = ROOT / "loadtest/paceline_loadtest/scale/locustfile.py"
-HOST = "127.0.0.1"
-START_S = 30.0
 LIMIT = 0.03
 
 SCENARIO = """
@@ -62,28 +60,6 @@ def free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    """A server of ours; gives its base URL."""
-    port = free_port()
-    command = [sys.executable, "-c", "from paceline.cli import main; main()", "serve"]
-    process = subprocess.Popen([*command, "--port", str(port), "--log-level", "warning"])
-    try:
-        until = time.monotonic() + START_S
-        while True:
-            try:
-                socket.create_connection((HOST, port), timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > until:
-                    raise SystemExit("the server did not start") from None
-                time.sleep(0.05)
-        yield f"http://{HOST}:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def figures(calls: list[dict[str, float | None]]) -> dict[str, float]:
@@ -157,8 +133,8 @@ def main() -> int:
         parser.error("--users must be a multiple of --workers: else the workers run other loops")
     one: list[dict[str, float]] = []
     many: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory() as name, server() as url:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as name, running("serve") as server:
+        folder, url = Path(name), f"http://{HOST}:{server}/v1"
         (folder / "short.toml").write_text(SCENARIO, "utf-8")
         locust(options, url, folder, 0)  # warms the server up
         for turn in range(options.turns):
