@@ -19,7 +19,14 @@ from starlette.types import Send as AsgiSend
 from paceline.http.anthropic import STYLE as ANTHROPIC
 from paceline.http.anthropic import is_anthropic
 from paceline.http.auth import Auth
-from paceline.http.respond import JSON, OPENAI, Receive, Scope, request_id, send_error
+from paceline.http.respond import (
+    OPENAI,
+    Receive,
+    Scope,
+    refuse_upgrade,
+    request_id,
+    send_error,
+)
 from paceline.http.sink import Send
 from paceline.wire.errors import ApiError
 
@@ -111,24 +118,9 @@ class Front:
         if self._count is not None and path in self._paths:
             self._count(path, error.status)
         if scope["type"] == "websocket":
-            await _refuse_upgrade(error, scope, receive, send, rid)
+            if (await receive())["type"] == "websocket.connect":
+                await refuse_upgrade(scope, send, error, rid)
             return
         names = {key.decode("latin-1") for key, _ in scope["headers"]}
         style = ANTHROPIC if is_anthropic(path, names) else OPENAI
         await send_error(send, error, rid, 0.0, style=style, head=scope["method"] == "HEAD")
-
-
-async def _refuse_upgrade(
-    error: ApiError, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, rid: str
-) -> None:
-    if (await receive())["type"] != "websocket.connect":
-        return
-    if "websocket.http.response" not in (scope.get("extensions") or {}):
-        # Then the server makes a 403 of it.
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    headers = OPENAI.headers(JSON, rid, 0.0)
-    headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
-    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
-    await send(start)
-    await send({"type": "websocket.http.response.body", "body": error.body()})

@@ -155,6 +155,19 @@ async def send_body(
     await send({"type": "http.response.body", "body": b"" if head else body})
 
 
+async def refuse_upgrade(scope: Scope, send: Send, error: ApiError, rid: str) -> None:
+    """Answer a WebSocket's handshake with an error, where the server can; else with a 403."""
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        # Then the server makes a 403 of it.
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers = api_headers(JSON, rid, 0.0)
+    headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": error.body()})
+
+
 async def send_error(
     send: Send,
     error: ApiError,

@@ -28,6 +28,7 @@ from paceline.http.respond import (
     api_headers,
     header,
     public_headers,
+    refuse_upgrade,
     request_id,
     send_error,
 )
@@ -111,11 +112,11 @@ class ResponseSocket:
             await send_error(send, error, rid, 0.0)
             return
         if not self._engine.settings.websocket:
-            await _refuse(send, upgrade_required(), rid)
+            await refuse_upgrade(scope, send, upgrade_required(), rid)
             return
         if self._engine.draining:
             error = ApiError(503, "The server is shutting down.", code="server_shutting_down")
-            await _refuse(send, error, rid)
+            await refuse_upgrade(scope, send, error, rid)
             return
         await _Connection(self._engine, self._keeper, scope, receive, send).run(rid)
 
@@ -391,12 +392,3 @@ class _Connection:
                 cause: AbortCause = "shutdown" if self._engine.draining else "client_gone"
                 self._engine.pacer.abort(lane.answer, cause)
             lane.done.set()
-
-
-async def _refuse(send: Send, error: ApiError, rid: str) -> None:
-    """Answer a handshake with an error."""
-    headers = api_headers(JSON, rid, 0.0)
-    headers += [(k.lower().encode(), v.encode()) for k, v in error.headers.items()]
-    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
-    await send(start)
-    await send({"type": "websocket.http.response.body", "body": error.body()})

@@ -16,6 +16,7 @@ from paceline.http.respond import (
     Receive,
     Scope,
     read_body,
+    refuse_upgrade,
     request_id,
     send_error,
 )
@@ -89,7 +90,9 @@ class Replay:
         elif self._engine.settings.replay_miss == "synthetic":
             await self._made_up(scope, receive, send)
         else:
-            await _refuse_socket(receive, send)
+            # Nothing over a WebSocket is on tape: clients that hear so send the request by POST.
+            await receive()
+            await refuse_upgrade(scope, send, upgrade_required(), request_id(scope))
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self._engine
@@ -244,14 +247,3 @@ def _read_again(body: bytes, receive: Receive) -> Receive:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _refuse_socket(receive: Receive, send: Send) -> None:
-    """Nothing over a WebSocket is on tape: clients that hear so send the request by POST."""
-    await receive()
-    error = upgrade_required()
-    headers = [(b"content-type", b"application/json")]
-    headers += [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
-    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
-    await send(start)
-    await send({"type": "websocket.http.response.body", "body": error.body()})
