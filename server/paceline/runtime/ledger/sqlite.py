@@ -165,7 +165,8 @@ class SqliteLedger:
         self._closed = True
         await self._writer.close()
         if self._readers is not None:
-            self._readers.shutdown()
+            # A question may be under way, and streams of other requests too.
+            await asyncio.to_thread(self._readers.shutdown)
         if self._reader is not None:
             self._reader.close()
         if self._connection is not None:
