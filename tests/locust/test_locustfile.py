@@ -140,3 +140,37 @@ def test_what_cant_be_used_is_said(arguments: list[str], reason: str) -> None:
     assert done.returncode != 0
     assert reason in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+TOGETHER = """
+import gevent
+from paceline_loadtest.scale.locustfile import _together
+
+def fails():
+    raise KeyError("a tool")
+
+others = gevent.spawn(gevent.sleep, 60)
+try:
+    _together([gevent.spawn(fails), others])
+except KeyError:
+    gevent.sleep(0)
+    print("raised, and the others", "ended" if others.dead else "run on")
+
+inner = gevent.spawn(gevent.sleep, 60)
+user = gevent.spawn(_together, [inner])
+gevent.sleep(0.01)
+user.kill()
+gevent.sleep(0)
+print("cut, and its tool", "ended" if inner.dead else "runs on")
+"""
+
+
+def test_tools_that_fail_are_heard_of_and_none_outlives_its_user() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOGETHER],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["raised, and the others ended", "cut, and its tool ended"]

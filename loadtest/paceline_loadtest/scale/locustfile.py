@@ -207,17 +207,18 @@ class Agent(User):
                 return
             talk.answer(reply)
             if turn.parallel:
-                gevent.joinall([gevent.spawn(self._tool, tool, thread) for tool in turn.tools])
+                _together([gevent.spawn(self._tool, tool, thread) for tool in turn.tools])
                 continue
             for tool in turn.tools:
                 self._tool(tool, thread)
 
     def _tool(self, tool: ToolRun, thread: str) -> None:
-        agents = [
-            gevent.spawn(self._sub_agent, loop, f"{thread}/{i}")
-            for i, loop in enumerate(tool.agents)
-        ]
-        gevent.joinall(agents)
+        _together(
+            [
+                gevent.spawn(self._sub_agent, loop, f"{thread}/{i}")
+                for i, loop in enumerate(tool.agents)
+            ]
+        )
         gevent.sleep(tool.seconds)
 
     def _sub_agent(self, loop: Loop, thread: str) -> None:
@@ -264,6 +265,14 @@ class Agent(User):
                 "error": call.error,
             }
         )
+
+
+def _together(work: list[Any]) -> None:
+    """Wait for greenlets: what one raises is raised, and whoever is cut ends them all."""
+    try:
+        gevent.joinall(work, raise_error=True)
+    finally:
+        gevent.killall(work, block=False)
 
 
 # -- one table from all workers ----------------------------------------------------------------
