@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
@@ -101,11 +101,10 @@ async def unless_stopped(stop: Stop, work: Coroutine[Any, Any, T]) -> T | None:
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopped.cancel()
-        if not running.done():
-            running.cancel()
-    with suppress(asyncio.CancelledError):
-        return await running
-    return None
+        running.cancel()
+        # What is cut gives back what it holds before its caller closes it.
+        await asyncio.wait({running})
+    return None if running.cancelled() else running.result()
 
 
 def _numbers(load: Load, started_at: float) -> Iterator[int]:

@@ -140,3 +140,22 @@ async def test_work_is_given_or_cut() -> None:
     asyncio.get_running_loop().call_later(0.05, stop.set, "enough")
     assert await unless_stopped(stop, never()) is None
     assert stop.set_already
+
+
+async def test_whoever_is_cancelled_waits_for_its_work_to_clean_up() -> None:
+    clean = False
+
+    async def work() -> None:
+        nonlocal clean
+        try:
+            await asyncio.sleep(30)
+        finally:
+            await asyncio.sleep(0.02)
+            clean = True
+
+    task = asyncio.ensure_future(unless_stopped(Stop(), work()))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert clean
