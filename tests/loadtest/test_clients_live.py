@@ -264,3 +264,23 @@ def test_what_a_report_calls_them() -> None:
     assert client_name("lean", "chat") == "lean"
     assert client_name("sdk", "chat").startswith("openai 3.")
     assert client_name("sdk", "messages").startswith("anthropic 2.")
+
+
+@BOTH
+async def test_what_comes_with_the_headers_is_stamped_with_them(kind: ClientKind) -> None:
+    first, *rest = answer("One", " two")
+    assert isinstance(first, bytes)
+    body = [piece for piece in rest if isinstance(piece, bytes)]
+    together: list[Piece] = [first + body[0], 0.1, *body[1:]]
+    apart: list[Piece] = [first, 0.1, *body]
+    async with scripted(lambda number, _: (together, together, apart)[number]) as server:
+        client = make_client(kind, server.url, "key", retries=Retries(0), idle_timeout_s=5.0)
+        # An SDK builds its types as it first meets them.
+        calls = [(await made(client, ask("chat", "m")))[0] for _ in range(3)]
+        await client.aclose()
+    _, one, other = calls
+    assert one.error is other.error is None
+    assert one.first_at == one.headers_at
+    assert other.first_at is not None
+    assert other.headers_at is not None
+    assert other.first_at - other.headers_at > 0.05

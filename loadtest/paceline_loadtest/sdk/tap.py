@@ -6,6 +6,7 @@ mean the same by a first token. It sees every attempt that an SDK makes by itsel
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from time import perf_counter
@@ -96,9 +97,10 @@ class TappedTransport(httpx2.AsyncBaseTransport):
         except BaseException:
             tap.failed(perf_counter())
             raise
-        tap.head(response, perf_counter())
+        at = perf_counter()
+        tap.head(response, at)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _TappedStream(response.stream, tap.piece)
+        response.stream = _TappedStream(response.stream, tap.piece, at)
         return response
 
     async def aclose(self) -> None:
@@ -107,15 +109,22 @@ class TappedTransport(httpx2.AsyncBaseTransport):
 
 
 class _TappedStream(httpx2.AsyncByteStream):
+    """A body whose pieces are stamped; `head_at` is when its headers were complete."""
+
     def __init__(
-        self, inner: httpx2.AsyncByteStream, piece: Callable[[bytes, float], None]
+        self, inner: httpx2.AsyncByteStream, piece: Callable[[bytes, float], None], head_at: float
     ) -> None:
         self._inner = inner
         self._piece = piece
+        self._head_at = head_at
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        # What is there before the event loop has had a turn was read together with the headers;
+        # since then an SDK has gone through them, which would make a first token late.
+        waited = asyncio.Event()
+        asyncio.get_running_loop().call_soon(waited.set)
         async for data in self._inner:
-            self._piece(data, perf_counter())
+            self._piece(data, perf_counter() if waited.is_set() else self._head_at)
             yield data
 
     async def aclose(self) -> None:
