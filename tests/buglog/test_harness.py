@@ -34,9 +34,9 @@ def text_of(pieces: list[bytes]) -> str:
     for piece in pieces:
         for data in cutter.feed(piece):
             marks.event(data, 1.0)
-    marks.finish()
+    reply = marks.finish()
     assert call.error is None
-    return call.text
+    return reply.text
 
 
 def test_b03_every_split_in_two_gives_the_same_text(recorded: bytes) -> None:
@@ -97,11 +97,11 @@ async def test_g04_nobody_comes_back_before_the_time_that_was_told(
         client = make_client(kind, server.url, "key", retries=Retries(2), idle_timeout_s=20.0)
         call = Call(perf_counter())
         body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
-        await client.call(Ask("chat", body), call)
+        reply = await client.call(Ask("chat", body), call)
         await client.aclose()
     first, second = server.asked
     assert second.at - first.at >= wait_s - 0.001
-    assert (call.error, call.retries, call.text) == (None, 1, "x")
+    assert (call.error, call.retries, reply.text) == (None, 1, "x")
     # The wait is told, and is in the latency.
     assert call.waited_s >= wait_s - 0.001
     assert call.first_at is not None

@@ -233,11 +233,13 @@ async def test_i09_chunks_of_the_network_are_no_lines(
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    whole = await made(client, {**body, "paceline": {"mode": "echo"}})
-    cut = await made(client, {**body, "paceline": {"mode": "echo", "fault": fault}})
+    whole, cut = Call(perf_counter()), Call(perf_counter())
+    said = await client.call(Ask("chat", {**body, "paceline": {"mode": "echo"}}), whole)
+    echo = {"mode": "echo", "fault": fault}
+    again = await client.call(Ask("chat", {**body, "paceline": echo}), cut)
     await client.aclose()
     assert (whole.error, cut.error) == (None, None)
-    assert cut.text == whole.text == "漢字 👩‍👩‍👧‍👦 नमस्ते"
+    assert again.text == said.text == "漢字 👩‍👩‍👧‍👦 नमस्ते"
     assert cut.output_tokens == whole.output_tokens
 
 
