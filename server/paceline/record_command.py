@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
     """A server that ends what is under way when it is told to stop, so that it is kept."""
 
     def __init__(self, recorder: Recorder, *, host: str, port: int, log_level: str) -> None:
-        from paceline.http.upgrades import Connection  # noqa: PLC0415 - as above
+        from paceline.http.upgrades import protocol  # noqa: PLC0415 - as above
         from paceline.serve import logging_config  # noqa: PLC0415 - as above
 
         super().__init__(
@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
                 host=host,
                 port=port,
                 loop="uvloop",
-                http=Connection,
+                http=protocol(),
                 ws="websockets-sansio",
                 ws_max_size=1 << 30,
                 ws_per_message_deflate=False,

@@ -19,7 +19,7 @@ from uvicorn.config import LOGGING_CONFIG
 
 from paceline.app import App
 from paceline.http.respond import PRIVATE
-from paceline.http.upgrades import Connection
+from paceline.http.upgrades import protocol
 from paceline.runtime.settings import Settings
 from paceline.runtime.toml_files import FileError
 
@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
             host=settings.host,
             port=settings.port,
             loop="uvloop",
-            http=Connection,
+            http=protocol(),
             ws="websockets-sansio" if settings.websocket else "none",
             ws_max_size=settings.max_body_bytes,
             ws_per_message_deflate=settings.websocket_deflate,

@@ -9,19 +9,35 @@ request loses its body. Here the request is parsed once more, without the offer.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
 
 import httptools
-from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
+
+_RELIED_ON = ("_get_upgrade", "_start_asgi_task", "on_response_complete", "connection_lost")
+"""What uvicorn's class has and promises nobody."""
+
+
+def protocol() -> type[asyncio.Protocol] | Literal["httptools"]:
+    """What `uvicorn.Config` takes as `http`: ours, or uvicorn's own where that has changed."""
+    if all(hasattr(HttpToolsProtocol, name) for name in _RELIED_ON):
+        return Connection
+    return "httptools"
 
 
 class _Parser(httptools.HttpRequestParser):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.set_dangerous_leniencies(lenient_data_after_close=True)
+        # As uvicorn sets it for its own parser; older versions of httptools don't know it.
+        with contextlib.suppress(AttributeError):
+            self.set_dangerous_leniencies(lenient_data_after_close=True)
         self._connection = connection
 
     def feed_data(self, data: Any) -> None:

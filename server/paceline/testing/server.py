@@ -14,7 +14,7 @@ import uvicorn
 
 from paceline.app import App
 from paceline.core.profile import Profile
-from paceline.http.upgrades import Connection
+from paceline.http.upgrades import protocol
 from paceline.runtime.clock import RealClock, ScaledClock
 from paceline.runtime.profile_files import (
     ProfileRegistry,
@@ -154,7 +154,7 @@ class _Uvicorn(uvicorn.Server):
             uvicorn.Config(
                 recorder,
                 loop="uvloop",
-                http=Connection,
+                http=protocol(),
                 ws="websockets-sansio" if app.settings.websocket else "none",
                 ws_max_size=app.settings.max_body_bytes,
                 ws_per_message_deflate=app.settings.websocket_deflate,
