@@ -268,7 +268,9 @@ CREATE TEMP TRIGGER write_batch INSTEAD OF INSERT ON batch BEGIN
     INSERT OR IGNORE INTO holds SELECT json_extract(value, '$[0]'), value FROM json_each(NEW.holds);
     DELETE FROM holds WHERE id IN (SELECT value FROM json_each(NEW.gone));
     DELETE FROM holds WHERE id IN (SELECT id FROM staged);
-    DELETE FROM staged WHERE id IN (SELECT id FROM entries);
+    -- Not `id IN (SELECT id FROM entries)`: SQLite would copy all ids of the ledger each time,
+    -- since `staged` has no types by which the index could answer that.
+    DELETE FROM staged WHERE EXISTS (SELECT 1 FROM entries WHERE entries.id = staged.id);
     INSERT OR IGNORE INTO series ({series}) SELECT DISTINCT {series} FROM staged;
     UPDATE staged SET series = (SELECT series.id FROM series WHERE {same});
     INSERT INTO entries (series, {_STORED}) SELECT series, {stored} FROM staged;
